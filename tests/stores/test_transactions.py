@@ -57,6 +57,19 @@ def test_a_rollback_by_sqlite_itself_fails_the_whole_transaction(tmp_path: Path)
     store.close()
 
 
+def test_a_full_disk_is_explained_when_the_eraser_of_events_is_recorded(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "log.db"))
+    born(store, "a")
+    with store.write() as transaction:
+        ids = transaction.append(A, None, [draft()] * 3000)
+    store.connector.db.pragma("max_page_count", store.connector.db.pragma("page_count"))
+    with pytest.raises(StoreError, match="the disk is full"), store.write() as transaction:
+        transaction.take_erased(A, ids, ids[-1])
+    with store.read() as moment:
+        assert list(selections.erased(moment, [A])) == []
+    store.close()
+
+
 # Costs
 
 
