@@ -86,6 +86,40 @@ def test_threads_that_share_an_agent_have_batches_of_their_own(store: PostgresSt
         assert [message.content for message in agent.context().messages] == told
 
 
+@pytest.mark.parametrize("during", ["a statement", "the rollback"])
+def test_an_interrupted_block_gives_its_connection_back_closed(
+    store: PostgresStore, during: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results may be left in it that belong to no statement."""
+    agent = root(store)
+    sent, execute = Pipeline._sent, psycopg.Connection.execute
+
+    def interrupted(*arguments: Any) -> Any:
+        sent(*arguments)
+        raise KeyboardInterrupt
+
+    def rolling_back(connection: Any, query: Any, *rest: Any, **more: Any) -> Any:
+        if query == "ROLLBACK":
+            raise KeyboardInterrupt
+        return execute(connection, query, *rest, **more)
+
+    def fail() -> None:
+        with store.write() as transaction:
+            transaction.append(agent, None, [draft()])
+            if during == "a statement":
+                monkeypatch.setattr(Pipeline, "_sent", interrupted)
+            monkeypatch.setattr(psycopg.Connection, "execute", rolling_back)
+            transaction.head(agent)
+            raise ZeroDivisionError
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    monkeypatch.undo()
+    pool = store.connector.pool
+    assert (pool._used, pool._idle) == (0, [])
+    append(store, agent, draft())
+
+
 # Changes
 
 
