@@ -64,7 +64,7 @@ class SqliteChecks(SqlChecks):
             try:
                 yield
             finally:
-                if self._db.in_transaction:
+                with suppress(apsw.SQLError):  # after some errors, SQLite has done so
                     self._db.execute("ROLLBACK")
 
     def _damaged_events(self) -> Iterator[str]:
