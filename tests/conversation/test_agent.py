@@ -556,6 +556,9 @@ def test_messages_are_a_sequence(long: Agent) -> None:
     for index in (13, -14, 99):
         with pytest.raises(IndexError, match=f"message {index} of 13"):
             messages[index]
+    with pytest.raises(TypeError, match="integer"):
+        messages["1"]  # type: ignore[call-overload]
+    assert long.context().turns(-(2**63)) == []
     with pytest.raises(ValueError, match="zero"):
         messages[::0]
     assert everything[3] in messages

@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ import foldmark
 from foldmark.core.codec import checksum
 from foldmark.core.errors import FoldmarkError
 from foldmark.log.doctor import examine
+from foldmark.stores.sqlite.reading import SqliteReading
 from foldmark.stores.sqlite.store import SqliteStore
+from foldmark.testing.suite import NOW
 from sampled import DEEP, sampled
 from stored import connection
 
@@ -284,3 +286,27 @@ def test_writes_of_another_program_are_not_damage(path: Path) -> None:
             assert list(other.store.damage()) == []
         log.agent("work").do("/memo remove 1 --yes")
         assert list(other.store.damage()) == []
+
+
+def test_a_memo_that_another_program_saves_meanwhile_is_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched = SqliteReading.fetched
+
+    def save(store: SqliteStore) -> None:
+        with store.write() as transaction:
+            transaction.save_memo("a memo", ["tag"], None, "human", NOW)
+
+    def meanwhile(block: SqliteReading, sql: str, *rest: Any) -> Any:
+        if sql.startswith("PRAGMA integrity_check"):
+            save(other)
+        return fetched(block, sql, *rest)
+
+    with (
+        closing(SqliteStore(str(tmp_path / "log.db"))) as store,
+        closing(SqliteStore(str(tmp_path / "log.db"))) as other,
+    ):
+        save(store)
+        assert list(store.damage()) == []
+        monkeypatch.setattr(SqliteReading, "fetched", meanwhile)
+        assert list(store.damage()) == []

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
-from contextlib import closing, nullcontext
+from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -20,8 +20,9 @@ from postgres_harness import PostgresHarness
 
 import foldmark
 import forked
+from foldmark.app import open_over
 from foldmark.core.agents import archived, mailed
-from foldmark.core.errors import StoreError
+from foldmark.core.errors import ConflictError, StoreError
 from foldmark.installation import installs
 from foldmark.stores.postgres.address import Address
 from foldmark.stores.postgres.connection import STATEMENTS, Pipeline, Pool, escaped, unescaped
@@ -55,6 +56,68 @@ def test_each_text_has_exactly_one_stored_form(text: str) -> None:
 
 def test_a_stored_form_that_was_cut_is_read_up_to_the_cut() -> None:
     assert unescaped(escaped("a\0b\x10c")[:2]) == "a"
+
+
+# Threads
+
+
+def test_threads_that_share_an_agent_have_batches_of_their_own(store: PostgresStore) -> None:
+    """A thread that appends while the batch of another one is open is not part of it."""
+    told: list[str] = []
+
+    def tell() -> None:
+        with suppress(ConflictError):
+            with agent.batch():
+                agent.append("user", "of the other thread")
+            told.append("of the other thread")
+
+    def fail() -> None:
+        with agent.batch():
+            agent.append("user", "of a batch that fails")
+            thread.start()
+            thread.join(0.5)  # it waits for the end of this batch
+            raise ZeroDivisionError
+
+    with open_over(store) as log:
+        agent, thread = log.agent("default"), Thread(target=tell)
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        thread.join()
+        assert [message.content for message in agent.context().messages] == told
+
+
+@pytest.mark.parametrize("during", ["a statement", "the rollback"])
+def test_an_interrupted_block_gives_its_connection_back_closed(
+    store: PostgresStore, during: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Results may be left in it that belong to no statement."""
+    agent = root(store)
+    sent, execute = Pipeline._sent, psycopg.Connection.execute
+
+    def interrupted(*arguments: Any) -> Any:
+        sent(*arguments)
+        raise KeyboardInterrupt
+
+    def rolling_back(connection: Any, query: Any, *rest: Any, **more: Any) -> Any:
+        if query == "ROLLBACK":
+            raise KeyboardInterrupt
+        return execute(connection, query, *rest, **more)
+
+    def fail() -> None:
+        with store.write() as transaction:
+            transaction.append(agent, None, [draft()])
+            if during == "a statement":
+                monkeypatch.setattr(Pipeline, "_sent", interrupted)
+            monkeypatch.setattr(psycopg.Connection, "execute", rolling_back)
+            transaction.head(agent)
+            raise ZeroDivisionError
+
+    with pytest.raises(KeyboardInterrupt):
+        fail()
+    monkeypatch.undo()
+    pool = store.connector.pool
+    assert (pool._used, pool._idle) == (0, [])
+    append(store, agent, draft())
 
 
 # Changes

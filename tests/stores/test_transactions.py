@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ from foldmark.core.errors import StoreError
 from foldmark.core.ports import Limits
 from foldmark.core.ports import QueryScope as SandboxScope
 from foldmark.core.segments import END, Segment
+from foldmark.stores.sqlite.known import KnownAgents
 from foldmark.stores.sqlite.store import SqliteStore
+from foldmark.stores.sqlite.writing import SqliteWriting
 
 A, B = "uuid-a", "uuid-b"
 
@@ -51,6 +54,19 @@ def test_a_rollback_by_sqlite_itself_fails_the_whole_transaction(tmp_path: Path)
         go_on()
     with store.read() as moment:
         assert (selections.event(moment, 1) is None) == bool(moment.agents(name="a")), "all or nothing"
+    store.close()
+
+
+def test_a_full_disk_is_explained_when_the_eraser_of_events_is_recorded(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "log.db"))
+    born(store, "a")
+    with store.write() as transaction:
+        ids = transaction.append(A, None, [draft()] * 3000)
+    store.connector.db.pragma("max_page_count", store.connector.db.pragma("page_count"))
+    with pytest.raises(StoreError, match="the disk is full"), store.write() as transaction:
+        transaction.take_erased(A, ids, ids[-1])
+    with store.read() as moment:
+        assert list(selections.erased(moment, [A])) == []
     store.close()
 
 
@@ -144,3 +160,52 @@ def test_the_address_opens_the_same_store_from_any_folder(tmp_path: Path, monkey
         assert there.agents() == here.agents()
     store.close()
     other.close()
+
+
+# Interruptions
+
+
+def _interrupt(of: Any, *_: Any) -> None:
+    if isinstance(of, KnownAgents):
+        of._version = of._db.data_version()  # as `committed` begins
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        (KnownAgents, "check"),  # after the transaction began
+        (KnownAgents, "committed"),  # after it was committed
+        (SqliteWriting, "expire"),
+        (SqliteWriting, "undo"),
+        (SqliteWriting, "roll_back"),
+    ],
+)
+def test_an_interrupted_block_leaves_a_store_that_can_be_used(
+    store: SqliteStore, owner: type, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal may arrive anywhere, also while a block begins or ends."""
+    with store.write() as transaction:
+        transaction.append(A, None, [draft()])
+
+    def interrupted() -> None:
+        with store.write() as transaction:
+            transaction.on_rollback(lambda: None)
+            transaction.append(A, None, [draft()])
+            if name != "committed":
+                raise ZeroDivisionError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, _interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+
+    def go_on() -> None:
+        with store.write() as transaction:
+            transaction.append(A, None, [draft(content="later")])
+
+    thread = Thread(target=go_on, daemon=True)  # the lock belongs to the thread that was interrupted
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert contents(store) == ["hello"] * (2 if name == "committed" else 1) + ["later"]

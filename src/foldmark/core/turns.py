@@ -116,7 +116,7 @@ def newest_turns(newest_first: Iterable[Event], count: int) -> list[Turn]:
     """Return the newest `count` turns of messages that come newest first; the result is in the order of the log."""
     turns: list[Turn] = []
     current: list[Event] = []
-    for message in newest_first if count else ():
+    for message in newest_first if count > 0 else ():
         if current and message.turn_id != current[-1].turn_id:
             turns.append(Turn(current[-1].turn_id, tuple(reversed(current))))
             current = []

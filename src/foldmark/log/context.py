@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from operator import index as as_number
 from typing import overload
 
 from foldmark.core.events import Event
@@ -61,8 +62,9 @@ class Messages(Sequence[Event]):
 
     def __getitem__(self, index: int | slice) -> Event | list[Event]:
         length = len(self)
-        if isinstance(index, int):
-            place = index + length if index < 0 else index
+        if not isinstance(index, slice):
+            place = as_number(index)
+            place += length if place < 0 else 0
             if not 0 <= place < length:
                 raise IndexError(f"message {index} of {length}")
             return self._between(place, place + 1)[0]

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from threading import get_ident, local
 
 from foldmark.core import selections
 from foldmark.core.agents import AgentRecord, Size
@@ -21,6 +22,20 @@ _HIDES_NOTHING = frozenset(("user", "assistant", "system", "tool", "client", "to
 """Kinds of events after which a call that waits in the context still does."""
 
 
+class _Batch(local):
+    """The open batch of a thread; another thread has a transaction of its own."""
+
+    is_open = False
+    transaction: Transaction | None = None
+    kept: Snapshot | None = None
+
+    def __init__(self) -> None:
+        self.asked: dict[str, int] = {}
+        """Calls that this object appended in the open batch and that wait for their result, as long as `asked_at` is
+        the newest event: then no operation and no other program can have hidden one."""
+        self.asked_at: int | None = None
+
+
 class Timeline:
     """Appends to one agent's events, alone or in batches.
 
@@ -30,46 +45,52 @@ class Timeline:
 
     def __init__(self, store: Store, record: AgentRecord) -> None:
         self._store, self._record = store, record
-        self.head, self.batching = record.head, False
+        self.head = record.head
         self.requested: tuple[Request, int | None] | None = None
         """The last request that a program asked for, and the newest event then: the next answer counts as one to it."""
-        self._batch: Transaction | None = None
-        self._kept: Snapshot | None = None
         self._written: deque[int] = deque(maxlen=WRITTEN)
-        self._asked: dict[str, int] = {}
-        """Calls that this object appended in the open batch and that wait for their result, as long as `_asked_at` is
-        the newest event: then no operation and no other program can have hidden one."""
-        self._asked_at: int | None = None
+        self._batch = _Batch()
+        self._batches = set[int]()
+
+    @property
+    def batching(self) -> bool:
+        """True while a batch of any thread is open, whose events `head` may name."""
+        return bool(self._batches)
 
     @contextmanager
     def batch(self, *, newborn: bool = False) -> Iterator[Transaction]:
         """Record everything appended inside the block in one transaction (see `Agent.batch`)."""
+        batch = self._batch
         with self._store.write() as transaction:
-            if self.batching:
+            if batch.is_open:
                 yield transaction
                 return
             self.keep_until_rollback(transaction)
-            self.batching = True
+            thread = get_ident()
             try:
+                batch.is_open = True
+                self._batches.add(thread)
                 if newborn:
                     transaction.create_agent(self._record, birth(self._record.id), Size(0, 0))
                 # Raises if another writer has appended in the meantime.
                 transaction.append(self._record.id, self.head, [])
-                self._batch = transaction
+                batch.transaction = transaction
                 yield transaction
             finally:
-                self.batching, self._batch = False, None
-                self._asked.clear()
+                self._batches.discard(thread)
+                batch.is_open, batch.transaction = False, None
+                batch.asked.clear()
 
     def writing(self) -> AbstractContextManager[Transaction]:
         """Return the open batch, otherwise a new transaction."""
-        return nullcontext(self._batch) if self._batch is not None else self._store.write()
+        transaction = self._batch.transaction
+        return nullcontext(transaction) if transaction is not None else self._store.write()
 
     def keep_until_rollback(self, transaction: Transaction) -> None:
         """Reset `head` and `requested` if the transaction is rolled back."""
-        if self._kept is transaction:
+        if self._batch.kept is transaction:
             return
-        self._kept, head, requested = transaction, self.head, self.requested
+        self._batch.kept, head, requested = transaction, self.head, self.requested
 
         def undo() -> None:
             self.head, self.requested = head, requested
@@ -83,19 +104,21 @@ class Timeline:
         self._written.append(event_id)
         if draft.kind in METADATA_KINDS:
             return event_id
-        if draft.kind not in _HIDES_NOTHING or self._asked_at != self.head:
-            self._asked.clear()
-        if draft.kind == "tool_call" and draft.data and self._batch is not None:
-            self._asked[draft.data["call_id"]] = event_id
-        self.head = self._asked_at = max(self.head or 0, event_id)  # the message with this key may be an old one
+        batch = self._batch
+        if draft.kind not in _HIDES_NOTHING or batch.asked_at != self.head:
+            batch.asked.clear()
+        if draft.kind == "tool_call" and draft.data and batch.transaction is not None:
+            batch.asked[draft.data["call_id"]] = event_id
+        self.head = batch.asked_at = max(self.head or 0, event_id)  # the message with this key may be an old one
         return event_id
 
     def waiting_call(self, call_id: str) -> int | None:
         """Return the call with this id that certainly waits in the context, which the caller is about to answer: one
         of the open batch. None if that has to be looked up."""
-        if self._batch is None or self._asked_at != self.head:
+        batch = self._batch
+        if batch.transaction is None or batch.asked_at != self.head:
             return None
-        return self._asked.pop(call_id, None)
+        return batch.asked.pop(call_id, None)
 
     def wrote(self, event_id: int) -> bool:
         """Return True if this process recorded the event, as one of its newest for this agent."""

@@ -136,8 +136,10 @@ class SqlSnapshot:
         """
         kind = {"kind": what} if what in INDEXED_KINDS else {}
         statement = f"{how} {'kind' if kind else what}{' newest first' if newest_first else ''}"
-        left = list(segments if newest_first else reversed(segments))
-        page, count, sign = expected, 0, -1 if newest_first else 1
+        # An empty range would break the order of those around it.
+        ranges = [each for each in segments if each.first <= each.last]
+        left = ranges if newest_first else ranges[::-1]
+        page, count, sign = max(expected, 1), 0, -1 if newest_first else 1
         while left:
             some = [left.pop()]
             ids = some[0].last - some[0].first + 1

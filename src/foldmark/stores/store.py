@@ -78,9 +78,11 @@ class _Reading(AbstractContextManager[SqlSnapshot]):
 
     def __exit__(self, *error: object) -> None:
         if self._mine is not None:
-            self._store.open.moment = None
-            self._mine.block.expire()
-            self._mine.block.end()
+            try:
+                self._store.open.moment = None
+                self._mine.block.expire()
+            finally:
+                self._mine.block.end()
 
 
 class _Writing(AbstractContextManager[SqlTransaction]):
@@ -102,11 +104,13 @@ class _Writing(AbstractContextManager[SqlTransaction]):
                 block.commit()
                 is_committed = True
         finally:
-            block.expire()
-            self._store.open.moment = None
-            if not is_committed:
-                block.undo()
-            block.end()
+            try:
+                self._store.open.moment = None
+                block.expire()
+                if not is_committed:
+                    block.undo()
+            finally:
+                block.end()
 
 
 class _Part(AbstractContextManager[SqlTransaction]):

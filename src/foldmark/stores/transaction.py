@@ -198,7 +198,8 @@ class SqlTransaction(SqlSnapshot):
                     self.block.rename(agent, name)
 
     def take_erased(self, agent: str, event_ids: Sequence[int], by: int) -> None:
-        self.block.appender(agent).name_eraser(event_ids, by)
+        with self.block.atomic():
+            self.block.appender(agent).name_eraser(event_ids, by)
 
     def take_memos(self, memos: Sequence[CopiedMemo]) -> None:
         with self.block.atomic():

@@ -280,8 +280,10 @@ class Pipeline:
                 self._connection.close()
                 self._connection = self.pool.anew()
                 results = self._sent(self._connection, queue)
-        except BaseException:
+        except BaseException as error:
             self.broken = True
+            if self._connection is not None and not isinstance(error, Exception):
+                self._connection.close()  # a signal interrupted it: results may be left that belong to no statement
             raise
         self.begun = True
         for (_, _, then), rows in zip(queue, results, strict=True):
@@ -314,7 +316,12 @@ class Pipeline:
         """Roll back an open transaction, and return the connection to the pool."""
         connection, self._connection, self._queue = self._connection, None, []
         if connection is not None:
-            with suppress(psycopg.Error):
-                if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
-                    connection.execute("ROLLBACK")
-            self.pool.give_back(connection)
+            try:
+                with suppress(psycopg.Error):
+                    if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
+                        connection.execute("ROLLBACK")
+            except BaseException:
+                connection.close()
+                raise
+            finally:
+                self.pool.give_back(connection)

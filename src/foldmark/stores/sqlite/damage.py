@@ -1,7 +1,7 @@
 """The checks that only an SQLite database needs: its pages, its bytes, its indices of words."""
 
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import apsw
 
@@ -27,7 +27,7 @@ class SqliteChecks(SqlChecks):
 
     def __init__(self, block: SqliteReading) -> None:
         super().__init__(block)
-        self._db, self._path = block.db, block.path
+        self._db, self._path, self._lock = block.db, block.path, block.connection.lock
         self._fetched = block.fetched
 
     def own_checks(self) -> tuple[Check, ...]:
@@ -42,14 +42,30 @@ class SqliteChecks(SqlChecks):
 
     def _damaged_pages(self) -> Iterator[str]:
         # FTS5 caches parts of an index in memory. After another connection's commit it drops them when it reads rows,
-        # but not when it only checks, and would then report the newer parts as damage.
-        for index in ("search", "memo_words"):
-            with suppress(StoreError):
-                self._fetched(f"SELECT rowid FROM {index} LIMIT 1")
-        wrong = [line for (line,) in self._fetched("PRAGMA integrity_check(20)")[0] if line != "ok"]
+        # but not when it only checks, and would then report the newer parts as damage. So both are one moment.
+        with self._moment():
+            for index in ("search", "memo_words"):
+                with suppress(StoreError):
+                    self._fetched(f"SELECT rowid FROM {index} LIMIT 1")
+            wrong = [line for (line,) in self._fetched("PRAGMA integrity_check(20)")[0] if line != "ok"]
         yield from (f"database: {line}" for line in wrong)
         if wrong:
             yield f"{self._path} is damaged. {rescue(self._path)}"
+
+    @contextmanager
+    def _moment(self) -> Iterator[None]:
+        """Keep the connection from other threads, and the database as it is. Raises StoreError."""
+        with self._lock:
+            if self._db.in_transaction:  # the checks are inside a block
+                yield
+                return
+            with explained(self._path):
+                self._db.execute("BEGIN")
+            try:
+                yield
+            finally:
+                with suppress(apsw.SQLError):  # after some errors, SQLite has done so
+                    self._db.execute("ROLLBACK")
 
     def _damaged_events(self) -> Iterator[str]:
         last = 0
@@ -63,7 +79,7 @@ class SqliteChecks(SqlChecks):
         """Check for valid UTF-8 in texts beside the log, which have no checksum."""
         for (table,) in self._run("wrong_tables"):
             try:
-                with explained(self._path):
+                with self._lock, explained(self._path):
                     for _ in self._db.execute(f'SELECT * FROM "{table}"'):
                         pass
             except UnicodeDecodeError as error:
@@ -82,8 +98,9 @@ class SqliteChecks(SqlChecks):
     def _fails(self, name: str) -> bool:
         """Return True if SQLite reports its index as wrong. It can only check the index of a writable file."""
         try:
-            if not self._db.readonly("main"):
-                self._run(name)
+            with self._lock:
+                if not self._db.readonly("main"):
+                    self._run(name)
         except StoreError as error:
             if not isinstance(error.__cause__, apsw.CorruptError):
                 raise

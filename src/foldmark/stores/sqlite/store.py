@@ -7,7 +7,7 @@ machine. docs/development/format.md has the cost of this, and the losses that a 
 
 import os
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
@@ -89,10 +89,11 @@ class SqliteConnector(SqliteConnection):
     def read(self) -> SqliteReading:
         self.lock.acquire()
         try:
+            self._end_left()
             self.run("BEGIN")
+            return SqliteReading(self)
         except BaseException as error:
             self._fail(error)
-        return SqliteReading(self)
 
     def write(self) -> SqliteWriting:
         self.lock.acquire()
@@ -105,13 +106,17 @@ class SqliteConnector(SqliteConnection):
                 raise explain(busy, self.path) from busy
             sleep(min(AGAIN_SECONDS, until - now))
             self.lock.acquire()
-        return SqliteWriting(self)
+        try:
+            return SqliteWriting(self)
+        except BaseException as error:
+            self._fail(error)
 
     def _begin_writing(self) -> apsw.BusyError | None:
         """Begin a transaction that writes. If another program is writing, release the lock and return the error. Raises
         StoreError, after releasing the lock."""
         busy = None
         try:
+            self._end_left()
             self.db.set_busy_timeout(0)
             try:
                 self.run("BEGIN IMMEDIATE")
@@ -125,9 +130,20 @@ class SqliteConnector(SqliteConnection):
             self.lock.release()
         return busy
 
+    def _end_left(self) -> None:
+        """Roll back what an interrupted block has left open. A signal may interrupt its end anywhere."""
+        if self.db.in_transaction:
+            self.run("ROLLBACK")
+            self.keys.clear()
+            self.ids.clear()
+
     def _fail(self, error: BaseException) -> NoReturn:
         """Release the lock after a block could not begin, and raise."""
-        self.lock.release()
+        try:
+            with suppress(apsw.Error):
+                self._end_left()
+        finally:
+            self.lock.release()
         if isinstance(error, apsw.Error):
             raise explain(error, self.path) from error
         raise error

@@ -150,11 +150,15 @@ class SqliteWriting(SqliteReading, Writing):
             self.connection.files.check(self.path)
             self.connection.run("COMMIT")
             self._is_committed = True
-        except apsw.Error as error:
-            raise explain(error, self.path) from error
-        if self.db.total_changes() != self._changes_before:
-            self._update_known()
-            self.connection.commits.one_more()
+            if self.db.total_changes() != self._changes_before:
+                self._update_known()
+                self.connection.commits.one_more()
+        except BaseException as error:
+            # A signal may interrupt it after the commit, of which the cache then knows nothing.
+            self._known.forget()
+            if isinstance(error, apsw.Error):
+                raise explain(error, self.path) from error
+            raise
 
     def roll_back(self) -> None:
         """Roll back, and forget the keys of agents that were created."""

@@ -19,7 +19,7 @@ from foldmark.core.segments import END, Segment
 from foldmark.testing.compared import CHANCE, ComparedStore, ask_all, terms_of
 from foldmark.testing.histories import EVERY_DEED, EVERY_STEP, EXCHANGES, TEXTS, WORDS, History, Step
 from foldmark.testing.memory import MemoryStore
-from foldmark.testing.suite import HARD, NOW, Harness, Suite, add_root, append, draft, examples
+from foldmark.testing.suite import HARD, NOW, Harness, Suite, add_fork, add_root, append, draft, examples
 
 _TEXTS = st.one_of(st.just(HARD), st.text(max_size=20))
 _NUMBERS = st.one_of(st.integers(-(2**70), 2**70), st.sampled_from([2**53 + 1, 2**63, -(2**63) - 1, 2**70]))
@@ -102,6 +102,31 @@ class Answers(Suite):
                     moment.select(segments, newest_first=newest_first)
                 moment.locate(segments, newest_first=True)
                 moment.size(segments)
+
+    @settings(examples)
+    @given(
+        places=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 130), st.integers(-60, 60)), max_size=4),
+        expected=st.sampled_from([0, 1, 8, 1000]),
+        newest_first=st.booleans(),
+    )
+    @example(places=[(0, 100, -50), (0, 51, 60)], expected=8, newest_first=False)
+    @example(places=[(0, 1, 60)], expected=0, newest_first=True)
+    def test_ranges_may_be_empty_or_interleave(
+        self, harness: Harness, places: list[tuple[int, int, int]], expected: int, newest_first: bool
+    ) -> None:
+        """A range whose last id is below its first has no events, whatever stands beside it."""
+        with closing(harness.fresh()) as store:
+            compared = ComparedStore(store, MemoryStore())
+            with compared.write() as writing:
+                agents = [add_root(writing)]
+                agents.append(add_fork(writing, agents[0]))
+                for _ in range(30):
+                    for agent in agents:
+                        writing.append(agent, None, [draft()] * 2)
+            segments = tuple(Segment(agents[which], first, first + more) for which, first, more in places)
+            with compared.read() as moment:
+                for read in (moment.select, moment.locate):
+                    read(segments, newest_first=newest_first, expected=expected)
 
     # Search
 
