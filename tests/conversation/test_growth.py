@@ -93,7 +93,6 @@ def test_erasing_costs_the_same_for_any_number_of_later_messages() -> None:
     def cost(turns: int) -> int:
         with foldmark.open(":memory:") as log:
             agent, found = log.agent("default"), conversation(log, turns)
-            agent.do("/context budget 100")  # the receipt compares requests
             taken = steps(log, lambda: agent.do(f"/message remove {found[3]}", asking=YES))
             assert len(agent.context().messages) == agent.context().size.messages == 2 * turns - 2
             assert list(examine(log)) == []

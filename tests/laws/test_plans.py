@@ -232,26 +232,6 @@ def test_a_receipt_says_what_else_is_sent_otherwise(log: foldmark.Log) -> None:
     assert [part.kept for part in agent.next_request().manifest.parts if part.how == "truncated"][:4] == [300] * 4
 
 
-def test_a_receipt_says_so_without_a_prompt_cache_as_well(log: foldmark.Log) -> None:
-    agent = log.agent("root")
-    agent.configure("sliding_context_tokens", 0)
-    for number in range(6):
-        agent.append("user", f"look {number}")
-        agent.request()
-        agent.append_tool_call("read_file", {"path": "x"}, call_id=f"c{number}", dialect="openai")
-        agent.append_tool_result(f"c{number}", "line " * 600, dialect="openai")
-        agent.request()
-        agent.append("assistant", "seen")
-        agent.end_turn()
-    before = {part.event: part for part in agent.next_request().manifest.parts}
-    done = agent.do(f"/context drop {agent.context().messages[-1].turn_id}")
-    cut = [p for p in agent.next_request().manifest.parts if p.how == "truncated" and p.text != before[p.event].text]
-    assert cut
-    assert done.data["shortened"]["results"] == len(cut)
-    assert "cached_prefix" not in done.data
-    assert f"{len(cut)} older results are sent shortened" in receipt(done)
-
-
 # A turn that is too large
 
 

@@ -758,18 +758,18 @@ class Agent:
         evicted, whole = (Size(len(each), sum(event.tokens for event in each)) for each in (out, back))
         idle = codec.operation_kind(operation) in CONTEXT_KINDS and changes_nothing(moment, at, fold, visible, changed)
         outcome = Outcome(operation, fold, changed.after, changed, None, evicted, whole, idle=idle)
-        caches = at.config.caches_prompts
-        if caches and (client := NextRequest.of(moment, at)) is not None:
+        if at.config.caches_prompts and (client := NextRequest.of(moment, at)) is not None:
             return in_requests_of(client.compared(at.fold, fold), outcome)
+        if not at.config.caches_prompts:
+            return outcome
         if idle or codec.operation_kind(operation) in BESIDE_KINDS:
-            return replace(outcome, cached_prefix=CachedPrefix(at.size.tokens, at.size.tokens)) if caches else outcome
+            return replace(outcome, cached_prefix=CachedPrefix(at.size.tokens, at.size.tokens))
         left = replace(fold, segments=subtract(fold.segments, erasing))
         after = replace(at, fold=left, size=changed.after)
         found = request_change(moment, lambda place: self.next_request(at=place), at, after, operation)
         if found is None:
             return outcome
-        prefix = found.prefix if caches else None
-        own = {"cached_prefix": prefix, "thoughts": found.thoughts, "shortened": found.shortened}
+        own = {"cached_prefix": found.prefix, "thoughts": found.thoughts, "shortened": found.shortened}
         return replace(outcome, **own, requests=found)
 
     def redact(self, turn_id: int, *, actor: str = "human", reason: str | None = None) -> Receipt:
