@@ -52,8 +52,19 @@ class Running(Generic[ModelOf, ClientOf]):
 
     def begin(self, port: int = 0, secret: str = "") -> None:
         self.sessions = self.made_sessions()
-        self.gateway = Gateway(self.upstream.url, port=port, secret=secret, sessions=self.sessions)
+        self.gateway = self._gateway(port, secret)
         self.gateway.__enter__()
+
+    def _gateway(self, port: int, secret: str) -> Gateway:
+        """Return a gateway at a port, which a connection of another process may use for a moment."""
+        deadline = monotonic() + LIMIT
+        while True:
+            try:
+                return Gateway(self.upstream.url, port=port, secret=secret, sessions=self.sessions)
+            except OSError:
+                if monotonic() > deadline:
+                    raise
+                sleep(0.1)
 
     def end(self) -> None:
         self.gateway.__exit__(None, None, None)
