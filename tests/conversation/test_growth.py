@@ -259,6 +259,7 @@ def test_a_preview_keeps_no_texts_of_the_messages_it_searches(tmp_path: Path) ->
                 agent.append("assistant", f"answer {number} {'x' * 20_000}")
                 agent.end_turn()
         agent.do("/forget quartz", asking=IN_CHAT)
+        agent.call_tool("filter_context", {"action": "preview"})  # imports modules
         tracemalloc.start()
         try:
             found = agent.call_tool("filter_context", {"action": "preview"})
