@@ -136,9 +136,8 @@ class SqlSnapshot:
         """
         kind = {"kind": what} if what in INDEXED_KINDS else {}
         statement = f"{how} {'kind' if kind else what}{' newest first' if newest_first else ''}"
-        # An empty range would break the order of those around it.
-        ranges = [each for each in segments if each.first <= each.last]
-        left = ranges if newest_first else ranges[::-1]
+        ranges = _without_empty(segments)  # which would break the order of those around them
+        left = list(ranges if newest_first else reversed(ranges))
         page, count, sign = max(expected, 1), 0, -1 if newest_first else 1
         while left:
             some = [left.pop()]
@@ -164,9 +163,10 @@ class SqlSnapshot:
             page = max(_FIRST_PAGE, expected - count if count < expected else min(2 * count, PAGE))
 
     def size(self, segments: Segments) -> Size:
-        if not segments:
+        ranges = _without_empty(segments)
+        if not ranges:
             return Size(0, 0)
-        ((messages, tokens),) = self.block.run("size", **self.block.for_segments(segments))
+        ((messages, tokens),) = self.block.run("size", **self.block.for_segments(ranges))
         return Size(messages, tokens)
 
     def bounds(self, segments: Segments) -> Segments:
@@ -291,6 +291,10 @@ class SqlSnapshot:
 
     def kept_texts(self, hashes: Collection[str]) -> dict[str, str]:
         return dict(self.block.run("kept_texts", hashes=self.block.listed(sorted(hashes)))) if hashes else {}
+
+
+def _without_empty(segments: Segments) -> Segments:
+    return tuple(each for each in segments if each.first <= each.last)
 
 
 def _follows(segment: Segment, before: Segment, newest_first: bool) -> bool:

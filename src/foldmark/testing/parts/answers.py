@@ -4,6 +4,7 @@
 """
 
 from contextlib import closing, suppress
+from itertools import product
 from random import Random
 from typing import Any
 
@@ -19,7 +20,7 @@ from foldmark.core.segments import END, Segment
 from foldmark.testing.compared import CHANCE, ComparedStore, ask_all, terms_of
 from foldmark.testing.histories import EVERY_DEED, EVERY_STEP, EXCHANGES, TEXTS, WORDS, History, Step
 from foldmark.testing.memory import MemoryStore
-from foldmark.testing.suite import HARD, NOW, Harness, Suite, add_fork, add_root, append, draft, examples
+from foldmark.testing.suite import HARD, NOW, Harness, Suite, add_root, append, draft, examples
 
 _TEXTS = st.one_of(st.just(HARD), st.text(max_size=20))
 _NUMBERS = st.one_of(st.integers(-(2**70), 2**70), st.sampled_from([2**53 + 1, 2**63, -(2**63) - 1, 2**70]))
@@ -90,43 +91,19 @@ class Answers(Suite):
 
     @pytest.mark.parametrize("count", [0, 1, 255, 256, 257, 700])
     def test_long_logs_are_read_in_pages(self, compared: ComparedStore, count: int) -> None:
-        """Two agents append alternately, so that a page of one agent spans events of the other."""
+        """Two agents append alternately, so a page of one agent spans events of the other; a range may be empty."""
         with compared.write() as writing:
             agent, neighbour = add_root(writing), add_root(writing)
             for at in range(0, count, 50):
                 writing.append(agent, None, [draft(content=str(n)) for n in range(at, min(at + 50, count))])
                 writing.append(neighbour, None, [draft()])
         with compared.read() as moment:
-            for segments in ((Segment(agent, 1, END),), tuple(Segment(agent, id, id + 1) for id in range(1, 90, 3))):
-                for newest_first in (False, True):
-                    moment.select(segments, newest_first=newest_first)
+            apart = tuple(Segment(agent, id, id + 1) for id in range(1, 90, 3))
+            for segments in ((Segment(agent, 1, END),), apart, (Segment(agent, 100, 50), Segment(agent, 51, 111))):
+                for newest_first, expected in product((False, True), (0, 8, 512)):
+                    moment.select(segments, newest_first=newest_first, expected=expected)
                 moment.locate(segments, newest_first=True)
                 moment.size(segments)
-
-    @settings(examples)
-    @given(
-        places=st.lists(st.tuples(st.integers(0, 1), st.integers(0, 130), st.integers(-60, 60)), max_size=4),
-        expected=st.sampled_from([0, 1, 8, 1000]),
-        newest_first=st.booleans(),
-    )
-    @example(places=[(0, 100, -50), (0, 51, 60)], expected=8, newest_first=False)
-    @example(places=[(0, 1, 60)], expected=0, newest_first=True)
-    def test_ranges_may_be_empty_or_interleave(
-        self, harness: Harness, places: list[tuple[int, int, int]], expected: int, newest_first: bool
-    ) -> None:
-        """A range whose last id is below its first has no events, whatever stands beside it."""
-        with closing(harness.fresh()) as store:
-            compared = ComparedStore(store, MemoryStore())
-            with compared.write() as writing:
-                agents = [add_root(writing)]
-                agents.append(add_fork(writing, agents[0]))
-                for _ in range(30):
-                    for agent in agents:
-                        writing.append(agent, None, [draft()] * 2)
-            segments = tuple(Segment(agents[which], first, first + more) for which, first, more in places)
-            with compared.read() as moment:
-                for read in (moment.select, moment.locate):
-                    read(segments, newest_first=newest_first, expected=expected)
 
     # Search
 
