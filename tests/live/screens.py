@@ -55,13 +55,6 @@ class Screen:
             assert time.monotonic() < until, f"{wanted!r} did not come:\n{self.text}"
             time.sleep(0.1)
 
-    def wait_gone(self, unwanted: str) -> None:
-        """Wait until a text is no longer on the screen."""
-        until = time.monotonic() + LIMIT
-        while unwanted in self.text:
-            assert time.monotonic() < until, f"{unwanted!r} stayed:\n{self.text}"
-            time.sleep(0.1)
-
     def wait_for_prompt(self, ready: str = "? for shortcuts") -> None:
         """Wait until the program shows that it takes prompts. Claude Code from 2.1.332 on begins in another mode, and
         says so in that place."""

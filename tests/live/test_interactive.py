@@ -136,7 +136,7 @@ def test_going_back_to_a_prompt_that_has_left(tmp_path: Path) -> None:
                 (agent,) = log.agents()
                 turn = next(each for each in agent.context().messages if each.content == "The second prompt").turn_id
             screen.type(f":drop {turn}", "left the context")
-            screen.wait_gone("esc to interrupt")  # until then, the key interrupts the turn
+            screen.wait("Worked for", f":drop {turn}")  # until then, the key interrupts the turn
             screen.press("Escape")
             screen.wait("esc again")
             screen.press("Escape")
