@@ -18,6 +18,7 @@ import pytest
 from codex_wire import CodexWire
 from plan import Answer, Broken, Reply, Say, Think, Use
 from provider_proxy import first_request
+from screens import BIN
 from server import Loopback
 
 import foldmark
@@ -27,7 +28,6 @@ from foldmark.live.agent_programs import AGENTS
 from foldmark.log import Agent, Log
 from patience import LIMIT
 
-BIN = Path(__file__).parents[2] / ".clients" / "node_modules" / ".bin"
 KEY = "sk-planted-41c9"
 
 pytestmark = pytest.mark.skipif(not (BIN / "codex").exists(), reason="codex is not there: `make clients` installs it")
