@@ -24,6 +24,9 @@ from new_databases import copied
 from sampled import DEEP
 
 if TYPE_CHECKING:
+    from postgres_harness import PostgresHarness
+
+    from foldmark.testing import Harness
     from postgres_server import Databases
 
 # A test sees nothing of the environment of the person who runs it but this: no proxy, no provider's key or address, no
@@ -146,3 +149,21 @@ def postgres() -> Iterator["Databases"]:
 
     with running() as databases:
         yield databases
+
+
+@pytest.fixture
+def on_postgres(postgres: "Databases") -> Iterator["PostgresHarness"]:
+    """Databases for one test."""
+    from postgres_harness import PostgresHarness
+
+    harness = PostgresHarness(postgres)
+    yield harness
+    harness.release()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def on_each_store(request: pytest.FixtureRequest, tmp_path: Path) -> "Harness":
+    """The harness of each store of this project, one after the other."""
+    from sqlite_harness import SqliteHarness
+
+    return SqliteHarness(tmp_path) if request.param == "sqlite" else request.getfixturevalue("on_postgres")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -24,15 +23,12 @@ from postgres_harness import PostgresHarness
 
 from every_kind import fill, shown
 from foldmark.testing.suite import NOW, append, draft, root
-from postgres_server import Databases
 
 
 @pytest.fixture
-def server(postgres: Databases) -> Iterator[Store]:
+def server(on_postgres: PostgresHarness) -> Store:
     """An empty PostgreSQL database."""
-    harness = PostgresHarness(postgres)
-    yield harness.fresh()
-    harness.release()
+    return on_postgres.fresh()
 
 
 def made(path: Path) -> SqliteStore:

@@ -26,22 +26,15 @@ from foldmark.request.standing import end_of
 sys.path.append(str(Path(__file__).parents[1] / "stores"))
 
 from copies import TEXTS, SimulatedStop, StoppingStore, change, fill, same, same_agents, sound
-from postgres_harness import PostgresHarness
-from sqlite_harness import SqliteHarness
 
 from foldmark.testing import Harness
 from foldmark.testing.histories import STEPS, History, Step
 from foldmark.testing.suite import HARD, SecondProcess, append, call, draft, examples, hashed, root, save_memo, send
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
-    if request.param == "sqlite":
-        yield SqliteHarness(tmp_path)
-    else:
-        harness = PostgresHarness(request.getfixturevalue("postgres"))
-        yield harness
-        harness.release()
+@pytest.fixture
+def harness(on_each_store: Harness) -> Harness:
+    return on_each_store
 
 
 @pytest.fixture

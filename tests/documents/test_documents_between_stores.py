@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +17,10 @@ sys.path.append(str(Path(__file__).parents[1] / "stores"))
 
 from postgres_harness import PostgresHarness
 
-from postgres_server import Databases
-
 
 @pytest.fixture
-def server(postgres: Databases) -> Iterator[foldmark.Log]:
-    harness = PostgresHarness(postgres)
-    yield open_over(harness.fresh())
-    harness.release()
+def server(on_postgres: PostgresHarness) -> foldmark.Log:
+    return open_over(on_postgres.fresh())
 
 
 def shown(agent: foldmark.Agent) -> list[Any]:

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
-from postgres_harness import PostgresHarness
-from sqlite_harness import SqliteHarness
 
 from foldmark import Log
 from foldmark.app import open_over
@@ -55,14 +52,9 @@ PLACES = 16
 for its operations."""
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
-    if request.param == "sqlite":
-        yield SqliteHarness(tmp_path)
-    else:
-        harness = PostgresHarness(request.getfixturevalue("postgres"))
-        yield harness
-        harness.release()
+@pytest.fixture
+def harness(on_each_store: Harness) -> Harness:
+    return on_each_store
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from contextlib import closing, nullcontext, suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -28,15 +27,11 @@ from foldmark.stores.postgres.address import Address
 from foldmark.stores.postgres.connection import STATEMENTS, Pipeline, Pool, escaped, unescaped
 from foldmark.stores.postgres.store import PostgresStore
 from foldmark.testing.suite import NOW, append, call, draft, fork, read, root
-from postgres_server import Databases
 
 
 @pytest.fixture
-def harness(postgres: Databases) -> Iterator[PostgresHarness]:
-    """Databases for one test."""
-    harness = PostgresHarness(postgres)
-    yield harness
-    harness.release()
+def harness(on_postgres: PostgresHarness) -> PostgresHarness:
+    return on_postgres
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ byte.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from random import Random
@@ -32,7 +31,6 @@ from foldmark.stores.appender import Appender
 from foldmark.stores.sqlite import store as sqlite_store
 from foldmark.stores.sqlite.store import SqliteStore
 from foldmark.stores.sqlite.writing import SqliteWriting
-from postgres_server import Databases
 from sampled import DEEP
 from stored import stored
 
@@ -126,11 +124,8 @@ def done(log: Log, deed: str, number: int, who: int) -> Any:
 
 
 @pytest.fixture
-def harness(postgres: Databases) -> Iterator[PostgresHarness]:
-    """Databases for one test."""
-    harness = PostgresHarness(postgres)
-    yield harness
-    harness.release()
+def harness(on_postgres: PostgresHarness) -> PostgresHarness:
+    return on_postgres
 
 
 BESIDE_THEM = st.lists(st.tuples(st.just("beside"), st.integers(0, 60), st.integers(0, 2)), max_size=6)

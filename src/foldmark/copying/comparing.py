@@ -118,8 +118,8 @@ def _foreign(
 
 
 def _own_memos(ours: Snapshot, theirs: Snapshot) -> Iterator[str]:
-    """Yield the memos that were not copied from the source. What it lacks and is not newer than its newest memo was
-    removed there."""
+    """Yield the memos that were not copied from the source. A memo that the source lacks was removed there, unless its
+    id is above that of the source's newest memo."""
     left, newest = list[int](), 0
     for mine, other in merged(ours.copied_memos(), theirs.copied_memos()):
         newest = newest if mine is None else mine.id

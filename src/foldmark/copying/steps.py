@@ -268,7 +268,7 @@ class Copy:
             named = [(agents[each].name or f"agent {each[:8]}") if each in agents else each for each in wrong]
             raise StoreError(
                 f"the copy in {self._names[1]} differs from {self._names[0]}: {listing(named, 5)}. "
-                "Has another program written reading meanwhile? `foldmark doctor` checks each of the two."
+                "Has another program written to one of them meanwhile? `foldmark doctor` checks each of the two."
             )
         return compared.events, hash_of(ours)
 

@@ -521,8 +521,8 @@ class Agent:
         return request
 
     def asked(self, provider: str | None = None, model: str | None = None) -> Request:
-        """Return the request that an answer of this model would answer: the last one that `request` returned, if
-        nothing else was recorded since, otherwise the next one."""
+        """Return the request to which the next answer of this model belongs: the last one that `request` returned,
+        if nothing else was recorded since, otherwise the next one."""
         requested = self.timeline.requested
         if requested is not None and requested[1] == self.timeline.head:
             known = requested[0]

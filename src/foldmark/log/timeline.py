@@ -25,7 +25,6 @@ _HIDES_NOTHING = frozenset(("user", "assistant", "system", "tool", "client", "to
 class _Batch(local):
     """The open batch of a thread; another thread has a transaction of its own."""
 
-    is_open = False
     transaction: Transaction | None = None
     kept: Snapshot | None = None
 
@@ -51,6 +50,7 @@ class Timeline:
         self._written: deque[int] = deque(maxlen=WRITTEN)
         self._batch = _Batch()
         self._batches = set[int]()
+        """The threads in which a batch is open."""
 
     @property
     def batching(self) -> bool:
@@ -60,25 +60,23 @@ class Timeline:
     @contextmanager
     def batch(self, *, newborn: bool = False) -> Iterator[Transaction]:
         """Record everything appended inside the block in one transaction (see `Agent.batch`)."""
-        batch = self._batch
+        batch, thread = self._batch, get_ident()
         with self._store.write() as transaction:
-            if batch.is_open:
+            if batch.transaction is not None:
                 yield transaction
                 return
             self.keep_until_rollback(transaction)
-            thread = get_ident()
             try:
-                batch.is_open = True
+                batch.transaction = transaction
                 self._batches.add(thread)
                 if newborn:
                     transaction.create_agent(self._record, birth(self._record.id), Size(0, 0))
                 # Raises if another writer has appended in the meantime.
                 transaction.append(self._record.id, self.head, [])
-                batch.transaction = transaction
                 yield transaction
             finally:
                 self._batches.discard(thread)
-                batch.is_open, batch.transaction = False, None
+                batch.transaction = None
                 batch.asked.clear()
 
     def writing(self) -> AbstractContextManager[Transaction]:

@@ -70,7 +70,7 @@ class Appender:
         self.has_replayed = False
         """True if an appended event changed the agent's fold and the new fold is not stored yet."""
         self._has_newest = False
-        """True if a head shows one of the appended events."""
+        """True if a head contains one of the appended events."""
         self.has_moved = False
         """True once something was appended."""
         self.newest = newest
@@ -78,7 +78,7 @@ class Appender:
 
     @property
     def outdates_heads(self) -> bool:
-        """True if events appended since the head was read affect more of it than the agent's row and stored fold."""
+        """True if appends have changed parts of the head other than the agent's row and its stored fold."""
         return self.has_replayed or self._has_newest
 
     def heads_were_read(self) -> None:

@@ -86,7 +86,7 @@ class Compared:
         assert len(self._one.best(wanted, limit)) == sum(len(self._two.best([query], limit)) for query in wanted)
 
     def copied_memos(self, after: int = 0) -> Any:
-        """Compare memos without their places among the events of all conversations (`ask_all`)."""
+        """Compare copied memos, except for the newest event before each: stores may order conversations differently."""
         one, two = (list(each.copied_memos(after)) for each in (self._one, self._two))
         assert [replace(each, event=0) for each in one] == [replace(each, event=0) for each in two]
         return one

@@ -66,7 +66,7 @@ _KEPT_OF_A_TURN = ("scratchpad", "config")
 _BEGINNING = 2000
 
 Write: TypeAlias = tuple[str, Any, Any]
-"""A write: the name of a table of `Contents`, the key of a row, and its new value; None if the row was removed."""
+"""A write: a table of `Contents`, the key of a row, and the new value, None to remove the row."""
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """The checks that only an SQLite database needs: its pages, its bytes, its indices of words."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import apsw
 
@@ -11,6 +11,7 @@ from foldmark.stores.damage import Check, SqlChecks
 from foldmark.stores.rows import fault
 from foldmark.stores.sqlite.file import explained, rescue
 from foldmark.stores.sqlite.reading import SqliteReading
+from foldmark.stores.store import Blocks
 
 _PAGE = 256
 
@@ -25,8 +26,9 @@ class SqliteChecks(SqlChecks):
         "wrong_memo_tags": "memo {0}: its tag {1!r} is not a valid tag",
     }
 
-    def __init__(self, block: SqliteReading) -> None:
+    def __init__(self, block: SqliteReading, read: Blocks) -> None:
         super().__init__(block)
+        self._read = read
         self._db, self._path, self._lock = block.db, block.path, block.connection.lock
         self._fetched = block.fetched
 
@@ -43,7 +45,7 @@ class SqliteChecks(SqlChecks):
     def _damaged_pages(self) -> Iterator[str]:
         # FTS5 caches parts of an index in memory. After another connection's commit it drops them when it reads rows,
         # but not when it only checks, and would then report the newer parts as damage. So both are one moment.
-        with self._moment():
+        with self._read():
             for index in ("search", "memo_words"):
                 with suppress(StoreError):
                     self._fetched(f"SELECT rowid FROM {index} LIMIT 1")
@@ -51,21 +53,6 @@ class SqliteChecks(SqlChecks):
         yield from (f"database: {line}" for line in wrong)
         if wrong:
             yield f"{self._path} is damaged. {rescue(self._path)}"
-
-    @contextmanager
-    def _moment(self) -> Iterator[None]:
-        """Keep the connection from other threads, and the database as it is. Raises StoreError."""
-        with self._lock:
-            if self._db.in_transaction:  # the checks are inside a block
-                yield
-                return
-            with explained(self._path):
-                self._db.execute("BEGIN")
-            try:
-                yield
-            finally:
-                with suppress(apsw.SQLError):  # after some errors, SQLite has done so
-                    self._db.execute("ROLLBACK")
 
     def _damaged_events(self) -> Iterator[str]:
         last = 0

@@ -171,7 +171,7 @@ class SqliteConnector(SqliteConnection):
     def damage(self, read: Blocks) -> Iterator[str]:
         from foldmark.stores.sqlite.damage import SqliteChecks  # rarely needed
 
-        return SqliteChecks(SqliteReading(self, unbound=True)).found()
+        return SqliteChecks(SqliteReading(self, unbound=True), read).found()
 
     def close(self) -> None:
         with self.lock:
