@@ -57,7 +57,7 @@ class Terminal:
     @property
     def screen(self) -> str:
         """All output so far, with LF line ends."""
-        return self._seen.replace("\r\n", "\n")
+        return _shown(self._seen)
 
     def resize(self, rows: int, columns: int) -> None:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -91,13 +91,12 @@ class Terminal:
 
     def until(self, text: str, limit: float = LIMIT) -> str:
         """Wait until `text` is shown. Return the output since the last wait, including `text`."""
-        wanted = text.replace("\n", "\r\n")
         deadline = time.monotonic() + limit
-        while wanted not in self._unread:
+        while text not in (unread := _shown(self._unread)):
             if not self._read(deadline):
                 raise AssertionError(f"{text!r} was not shown; there is {self.screen!r}")
-        shown, _, self._unread = self._unread.partition(wanted)
-        return (shown + wanted).replace("\r\n", "\n")
+        shown, _, self._unread = unread.partition(text)
+        return shown + text
 
     def end(self) -> int:
         """Wait for the program to end and return its exit code."""
@@ -126,3 +125,9 @@ class Terminal:
         self._seen += text
         self._unread += text
         return bool(data)
+
+
+def _shown(output: str) -> str:
+    """Return the output with LF line ends, and without what clears an empty line: a question that takes the prompt
+    before it is printed does that, and nobody sees it."""
+    return output.replace("\r\n", "\n").replace("\n\r\x1b[K", "\n")
