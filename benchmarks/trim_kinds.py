@@ -20,11 +20,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from foldmark.sessions.claude.records import rows
-from foldmark.sessions.claude.resumption import resume
-from foldmark.sessions.formats import SessionPath
-from foldmark.sessions.places import recognized, session_path
-from foldmark.sessions.session_file import SessionFile, SessionFileError
+from foldmark.formats.claude.records import rows
+from foldmark.formats.claude.resumption import resume
+from foldmark.formats.places import recognized, session_path
+from foldmark.formats.session_file import SessionFile, SessionFileError
+from foldmark.formats.session_format import SessionPath
 from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, IDENTICAL, READS, TODOS, TrimPlan, plan
 from foldmark.sessions.trim.trimming import kind_of, trim

@@ -21,7 +21,8 @@ def test_the_table_of_variables() -> None:
     assert told, "there is a table"
     for name in told:
         assert any(f'"{name}"' in text for text in code), name
-    sessions = [path.read_text(encoding="utf-8") for path in (ROOT / "src/foldmark/sessions").rglob("*.py")]
+    rooms = (ROOT / "src/foldmark/sessions", ROOT / "src/foldmark/formats")
+    sessions = [path.read_text(encoding="utf-8") for room in rooms for path in room.rglob("*.py")]
     asked = {name for text in sessions for name in re.findall(rf'environ(?:ment)?(?:\.get\(|\[)"({NAME})"', text)}
     assert {"FOLDMARK_ARCHIVE", "CLAUDE_CONFIG_DIR"} <= asked
     settings = {name for name in asked if name.startswith(("FOLDMARK_SYNC", "IKIGAI_"))}

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from foldmark.dialects.openai.items import CALLS, HOSTED, RESULTS
+from foldmark.formats.codex.records import read_item
+from foldmark.formats.messages import CallMessage, Part, ResultMessage, TextMessage
 from foldmark.integrations.openai_agents import items as sdk
 from foldmark.live.clients import openai_items
-from foldmark.sessions.codex.records import read_item
-from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
 
 
 def made(kind: str) -> dict[str, Any]:

@@ -15,8 +15,8 @@ import pytest
 from command_line import PROGRAM, Cli
 
 import forked
+from foldmark.formats.claude import project_folder
 from foldmark.sessions.archive.storing import archive_folder
-from foldmark.sessions.claude import project_folder
 from foldmark.sessions.lineage import NAME, records
 from foldmark.sessions.trim import trimming
 from sampled import DEEP

@@ -26,8 +26,8 @@ from foldmark.core import selections
 from foldmark.core.assembly.eviction import client_placeholder
 from foldmark.core.codec import operation_of
 from foldmark.core.events import Event, PlanningEnded
+from foldmark.formats.claude.told import INJECTED
 from foldmark.log import Agent, Log
-from foldmark.sessions.claude.told import INJECTED
 from foldmark.sessions.conversion.importing import import_session
 from patience import LIMIT
 

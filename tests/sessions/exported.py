@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import foldmark
-from foldmark.sessions.claude.told import told
+from foldmark.formats.claude.told import told
 from foldmark.sessions.conversion.exporting import Export, export
 
 Record = dict[str, Any]

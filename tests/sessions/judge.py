@@ -59,13 +59,13 @@ from foldmark.core.assembly.prompt import OMITTED
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Event
 from foldmark.dialects.openai.items import CALLS, RESULTS, answer_text, tool_of
+from foldmark.formats.claude.told import REMINDER, told
+from foldmark.formats.places import recognize
+from foldmark.formats.session_file import SessionFile
 from foldmark.live.agent_programs import AGENTS
-from foldmark.sessions.claude.told import REMINDER, told
 from foldmark.sessions.conversion.exporting import SYNTHETIC, export
 from foldmark.sessions.conversion.importing import import_session
-from foldmark.sessions.lenient_json import member
-from foldmark.sessions.places import recognize
-from foldmark.sessions.session_file import SessionFile
+from foldmark.wires.lenient_json import member
 from patience import LIMIT
 
 PROMPT = "JUDGE: go on."

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from foldmark.sessions.claude.told import INJECTED, told
+from foldmark.formats.claude.told import INJECTED, told
 from sampled import DEEP
 
 REAL = Path(__file__).resolve().parents[3] / "shared" / "data" / "claude"

@@ -20,6 +20,7 @@ from foldmark.cli.search import hits_text
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError
 from foldmark.core.search import ANY, Filters, RankedMessage, SearchResult, TermQuery
+from foldmark.formats.places import NoSessionError
 from foldmark.log.search import search_everything
 from foldmark.recall.query import read as read_query
 from foldmark.sessions.archive.index import IndexFileError, open_index, remove_messages
@@ -27,7 +28,6 @@ from foldmark.sessions.archive.reading import read
 from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.archive.storing import put
 from foldmark.sessions.file_lock import locked
-from foldmark.sessions.places import NoSessionError
 
 needs_samples = pytest.mark.skipif(not REAL_FILES, reason="the real sessions are not here")
 

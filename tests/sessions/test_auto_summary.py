@@ -20,9 +20,9 @@ from test_rollover import ID, Place, files
 from wire_openai import OpenAIWire
 
 import forked
-from foldmark.sessions.places import session_path
+from foldmark.formats.places import session_path
+from foldmark.formats.session_file import SessionFile
 from foldmark.sessions.rollover.auto_summary import newest
-from foldmark.sessions.session_file import SessionFile
 from patience import LIMIT
 
 MODEL = ("--auto-summary", "--model", "openai/gpt-5")

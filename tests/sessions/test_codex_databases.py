@@ -15,8 +15,8 @@ from codex_place import HISTORY, STATE, CodexHome, RealCodex
 from hook_place import PROGRAM
 from rollout_records import ID
 
+from foldmark.formats.places import session_path
 from foldmark.sessions.doctor import diagnose
-from foldmark.sessions.places import session_path
 
 
 @pytest.fixture

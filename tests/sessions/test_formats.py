@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import forked
-from foldmark.sessions.formats import SessionFormat, built_in, format_named, format_of
+from foldmark.formats.session_format import SessionFormat, built_in, format_named, format_of
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "session_format"
 ID = "shoe-1"
@@ -159,12 +159,12 @@ def imported(environment: Mapping[str, str], code: str) -> set[str]:
 def test_packages_are_looked_up_only_when_no_built_in_format_fits(tmp_path: Path) -> None:
     code = (
         "from pathlib import Path\n"
-        "from foldmark.sessions.places import session_path\n"
+        "from foldmark.formats.places import session_path\n"
         "from foldmark.sessions.archive.storing import place\n"
         "session_path(Path('/x/y.jsonl')), place(Path('/x/y.jsonl'))"
     )
     found = imported(os.environ, code)
-    assert "foldmark.sessions.claude" in found
+    assert "foldmark.formats.claude" in found
     assert not found & {"importlib.metadata", "foldmark.sessions.doctor", "foldmark.sessions.trim", "apsw"}
 
 

@@ -14,11 +14,11 @@ from judge import CLIENTS, judge, report
 from session_records import assistant, jsonl, user
 
 import foldmark
-from foldmark.sessions.claude.records import rows
-from foldmark.sessions.claude.resumption import resume
+from foldmark.formats.claude.records import rows
+from foldmark.formats.claude.resumption import resume
+from foldmark.formats.session_file import SessionFile
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.conversion.writer import ImportReport
-from foldmark.sessions.session_file import SessionFile
 
 SESSION = "4f7a4c7c-3a55-4a5c-9d5e-0a4c9a3f2b11"
 SIDE = {"isSidechain": True}

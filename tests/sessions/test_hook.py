@@ -559,7 +559,7 @@ def test_the_end_of_a_turn_imports_no_heavy_module(place: HookPlace) -> None:
     place.write(answer(24_000))
     done = place.ran(place.event("Stop"), PYTHONPROFILEIMPORTTIME="1")
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "foldmark.sessions.formats" in imported
+    assert "foldmark.formats.session_format" in imported
     assert not imported & {"click", "msgspec", "apsw", "tomllib", "uuid", "foldmark.app"}
 
 

@@ -18,10 +18,11 @@ import foldmark
 from cases import case
 from foldmark.core import selections
 from foldmark.core.events import Event
-from foldmark.sessions import lenient_json, session_file
-from foldmark.sessions.claude.resumption import MISSING
+from foldmark.formats import session_file
+from foldmark.formats.claude.resumption import MISSING
+from foldmark.formats.session_file import Broken, SessionFile, SessionFileError, SessionRecord
 from foldmark.sessions.conversion.importing import import_session
-from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError, SessionRecord
+from foldmark.wires import lenient_json
 from sampled import DEEP
 from stored import stored
 

@@ -12,7 +12,7 @@ from session_records import REAL, REAL_FILES, TIME, assistant, call, jsonl, plai
 
 import foldmark
 from foldmark.core.errors import CommandError
-from foldmark.sessions.claude.resumption import MISSING
+from foldmark.formats.claude.resumption import MISSING
 from foldmark.sessions.conversion.exporting import export
 from foldmark.sessions.conversion.importing import default_name, import_session
 

@@ -16,13 +16,13 @@ from session_records import REAL_FILES, SHORT_FILES, assistant, call, jsonl, res
 import foldmark
 from foldmark.core import selections
 from foldmark.core.errors import CommandError
-from foldmark.sessions import session_file
+from foldmark.formats import session_file
 from foldmark.sessions.conversion import imported as imports
 from foldmark.sessions.conversion.chatting import report_text
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.conversion.writer import ImportReport
-from foldmark.sessions.lenient_json import decode
 from foldmark.text import tokens
+from foldmark.wires.lenient_json import decode
 from planning_talk import IN_CHAT
 from steps import steps
 from stored import stored

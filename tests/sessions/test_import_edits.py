@@ -19,16 +19,16 @@ import foldmark
 from foldmark.core import selections
 from foldmark.core.assembly.eviction import CLIENT_OPENING, client_placeholder
 from foldmark.core.search import ANY
+from foldmark.formats.cut import Origin
+from foldmark.formats.places import recognize, session_path
+from foldmark.formats.session_file import SessionFile
 from foldmark.log.search import search_everything
 from foldmark.mod.conversation import ModConversation, open_for_mod
 from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.conversion.importing import import_session, imported_event
-from foldmark.sessions.cut import Origin
 from foldmark.sessions.doctor import diagnose
 from foldmark.sessions.hook import tail
-from foldmark.sessions.places import recognize, session_path
 from foldmark.sessions.rollover.auto_summary import newest
-from foldmark.sessions.session_file import SessionFile
 from sampled import sampled
 from steps import work
 

@@ -15,9 +15,9 @@ import pytest
 from msgspec import structs
 
 import forked
+from foldmark.formats.session_format import SessionPath
 from foldmark.sessions import lineage
 from foldmark.sessions.archive import storing
-from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.lineage import CodingSession, LineageError, Work
 
 OLD, NEW, NEWEST = (SessionPath(Path(f"/s/{name}.jsonl"), "claude", name) for name in ("old", "new", "newest"))
@@ -261,7 +261,7 @@ RECORDING = """
 import sys
 from pathlib import Path
 from foldmark.sessions import lineage
-from foldmark.sessions.formats import SessionPath
+from foldmark.formats.session_format import SessionPath
 archive, name = Path(sys.argv[1]), sys.argv[2]
 sys.stdin.read()
 for number in range(30):

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from session_records import REAL
 
-from foldmark.sessions.claude import ClaudeFormat, claude_folder, project_folder
-from foldmark.sessions.codex import CodexFormat, codex_folder
-from foldmark.sessions.places import NoSessionError, find, session_path
+from foldmark.formats.claude import ClaudeFormat, claude_folder, project_folder
+from foldmark.formats.codex import CodexFormat, codex_folder
+from foldmark.formats.places import NoSessionError, find, session_path
 
 ONE, TWO, OTHER = (f"{digit * 8}-1111-4222-8333-444444444444" for digit in "aab")
 TWO = TWO.replace("1111", "9999")

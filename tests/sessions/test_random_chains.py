@@ -16,13 +16,13 @@ from random_chains import SESSION, chain
 from session_records import jsonl
 
 import foldmark
-from foldmark.sessions.claude.active import active
-from foldmark.sessions.claude.records import index, rows
-from foldmark.sessions.claude.resumption import messages_of, resume
+from foldmark.formats.claude.active import active
+from foldmark.formats.claude.records import index, rows
+from foldmark.formats.claude.resumption import messages_of, resume
+from foldmark.formats.places import session_path
+from foldmark.formats.session_file import SessionFile
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.doctor import diagnose
-from foldmark.sessions.places import session_path
-from foldmark.sessions.session_file import SessionFile
 from sampled import DEEP, sampled
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"

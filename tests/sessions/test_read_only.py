@@ -18,8 +18,8 @@ from unprivileged import bound, obey_modes
 
 import foldmark
 from foldmark.cli.program import run
+from foldmark.formats.session_format import SessionPath
 from foldmark.sessions.archive.storing import put
-from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.lineage import record_end
 from sampled import DEEP
 

@@ -11,8 +11,8 @@ import rollout_records as codex
 from session_records import jsonl, user
 
 from foldmark.cli.program import run
-from foldmark.sessions.places import kind_in
-from foldmark.sessions.session_file import SessionFile
+from foldmark.formats.places import kind_in
+from foldmark.formats.session_file import SessionFile
 
 OTHERS = Path(__file__).resolve().parents[3] / "shared" / "data" / "openai" / "tau-bench-20.jsonl"
 TALK = {"id": "tau-1", "source": "x", "messages": [{"role": "user", "content": "hello"}]}

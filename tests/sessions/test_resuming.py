@@ -11,9 +11,9 @@ import pytest
 import rollout_records as codex
 from session_records import jsonl, user
 
-from foldmark.sessions.claude import project_folder
-from foldmark.sessions.formats import resume_command
-from foldmark.sessions.places import session_path
+from foldmark.formats.claude import project_folder
+from foldmark.formats.places import session_path
+from foldmark.formats.session_format import resume_command
 
 ID = "99999999-2222-4333-8444-555555555555"
 

@@ -13,7 +13,7 @@ from exported import export_of
 from session_records import SHORT_FILES, assistant, call, result, user
 
 import foldmark
-from foldmark.sessions.claude.resumption import MISSING
+from foldmark.formats.claude.resumption import MISSING
 
 SAMPLE = Path(foldmark.__file__).parent / "samples" / "notes-cli.jsonl"
 MODELS = [("anthropic", "claude-sonnet-4-5"), ("openai", "gpt-5"), ("gemini", "gemini-2.5-pro")]

@@ -22,15 +22,15 @@ from session_records import REAL_FILES, assistant, call, jsonl, result, user
 import foldmark
 from foldmark.cli.program import run
 from foldmark.core import selections
-from foldmark.sessions.claude import project_folder
-from foldmark.sessions.claude.resumption import MISSING
-from foldmark.sessions.codex import rollouts
+from foldmark.formats.claude import project_folder
+from foldmark.formats.claude.resumption import MISSING
+from foldmark.formats.codex import rollouts
+from foldmark.formats.places import session_path
+from foldmark.formats.session_file import SessionFileError
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.doctor import Finding, diagnose
 from foldmark.sessions.doctor.repair_plan import RepairError
 from foldmark.sessions.doctor.repairing import INTERRUPTED, Repaired, repair
-from foldmark.sessions.places import session_path
-from foldmark.sessions.session_file import SessionFileError
 from sampled import sampled
 from stored import stored
 

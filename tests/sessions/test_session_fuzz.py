@@ -24,24 +24,24 @@ from session_mutations import LINES, PARTS, Damaged, damaged
 
 import foldmark
 from foldmark import cli as entry
+from foldmark.formats.chain import plan
+from foldmark.formats.claude import records as claude_records
+from foldmark.formats.claude.blocks import read_message
+from foldmark.formats.codex import records as codex_records
+from foldmark.formats.codex.records import read_item
+from foldmark.formats.places import kind_in, recognized, session_path
+from foldmark.formats.session_file import SessionFile, SessionFileError, SessionRecord
+from foldmark.formats.session_format import built_in, format_named
 from foldmark.sessions.archive.marker import record_is_marked
 from foldmark.sessions.archive.reading import messages_in
-from foldmark.sessions.chain import plan
-from foldmark.sessions.claude import records as claude_records
-from foldmark.sessions.claude.blocks import read_message
-from foldmark.sessions.codex import records as codex_records
-from foldmark.sessions.codex.records import read_item
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.doctor import diagnose
 from foldmark.sessions.doctor.repair_plan import RepairError
 from foldmark.sessions.doctor.repairing import repair
-from foldmark.sessions.formats import built_in, format_named
 from foldmark.sessions.hook import tail
-from foldmark.sessions.lenient_json import NotJsonError, decode
-from foldmark.sessions.places import kind_in, recognized, session_path
-from foldmark.sessions.session_file import SessionFile, SessionFileError, SessionRecord
 from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.job import TrimError, TrimOptions
+from foldmark.wires.lenient_json import NotJsonError, decode
 from sampled import DEEP
 
 MOMENT = datetime(2026, 11, 22, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldmark.sessions import spans
+from foldmark.wires import spans
 from sampled import DEEP
 
 VALUES = st.recursive(

@@ -20,11 +20,11 @@ from session_records import REAL_FILES, SHORT_FILES, assistant, call, jsonl, pla
 
 import forked
 from foldmark.core.errors import FoldmarkError
+from foldmark.formats.places import NoSessionError
+from foldmark.formats.session_file import SessionFile
 from foldmark.sessions.archive import indexing
 from foldmark.sessions.archive.index import IndexFileError, open_index
 from foldmark.sessions.archive.syncing import Synced, episodic_archive, excluding, sync
-from foldmark.sessions.places import NoSessionError
-from foldmark.sessions.session_file import SessionFile
 from foldmark.text.tokens import stems
 from sampled import DEEP
 

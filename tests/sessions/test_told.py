@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from session_records import TIME, assistant, call, jsonl, result, user
 
+from foldmark.formats.claude.told import told, told_again
 from foldmark.log import Agent
-from foldmark.sessions.claude.told import told, told_again
 from foldmark.sessions.conversion.exporting import export
 
 SENT: list[dict[str, Any]] = json.loads(Path(__file__).with_name("told_by_claude.json").read_bytes())

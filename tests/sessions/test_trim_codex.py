@@ -29,9 +29,9 @@ from rollout_records import (
     tokens,
 )
 
+from foldmark.formats.places import session_path
+from foldmark.formats.session_file import SessionFileError
 from foldmark.sessions.hook import tail
-from foldmark.sessions.places import session_path
-from foldmark.sessions.session_file import SessionFileError
 from foldmark.sessions.trim import stale, trimming
 from foldmark.sessions.trim.codex import CodexLines
 from foldmark.sessions.trim.job import TrimOptions

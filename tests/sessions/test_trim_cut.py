@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foldmark.sessions import cut
-from foldmark.sessions.cut import Origin
+from foldmark.formats import cut
+from foldmark.formats.cut import Origin
 from foldmark.sessions.trim.results import content, display
 from sampled import DEEP, sampled
 

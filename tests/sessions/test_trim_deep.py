@@ -18,9 +18,9 @@ from trim_check import at, compare, parsed, trimmed_copy
 import forked
 from foldmark.core.assembly.superseded import END, WRITES, Exchange, FileUse
 from foldmark.core.assembly.superseded import READS as READERS
+from foldmark.formats.places import session_path
 from foldmark.sessions.doctor import diagnose
 from foldmark.sessions.hook.answering import ADVICE
-from foldmark.sessions.places import session_path
 from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, IDENTICAL, LONG, OTHERS, READS, TODOS, plan
 from foldmark.sessions.trim.trimming import TrimResult, trim

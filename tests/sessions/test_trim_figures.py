@@ -14,11 +14,11 @@ from session_records import REAL, assistant, call, jsonl, result, user
 
 import foldmark
 from foldmark.core.events import Event
-from foldmark.sessions.claude.records import rows
-from foldmark.sessions.claude.resumption import resume, sent_records
+from foldmark.formats.claude.records import rows
+from foldmark.formats.claude.resumption import resume, sent_records
+from foldmark.formats.places import recognized, session_path
+from foldmark.formats.session_file import SessionFile
 from foldmark.sessions.conversion.importing import import_session
-from foldmark.sessions.places import recognized, session_path
-from foldmark.sessions.session_file import SessionFile
 from foldmark.sessions.trim.claude import ClaudeLines
 from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.trimming import kind_of, preview, trim

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from session_records import assistant, call, result, user
 from trim_check import at, compare, parsed, trimmed_copy
 
-from foldmark.sessions.places import session_path
-from foldmark.sessions.session_file import SessionFileError
+from foldmark.formats.places import session_path
+from foldmark.formats.session_file import SessionFileError
 from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.job import TrimError, TrimOptions
 from foldmark.sessions.trim.trimming import TrimResult, trim

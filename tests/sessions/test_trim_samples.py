@@ -12,9 +12,9 @@ from session_records import REAL_FILES, SHORT_FILES
 from trim_check import compare, parsed, trimmed_copy
 
 import foldmark
-from foldmark.sessions.claude.resumption import MISSING
+from foldmark.formats.claude.resumption import MISSING
+from foldmark.formats.places import session_path
 from foldmark.sessions.conversion.importing import import_session
-from foldmark.sessions.places import session_path
 from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.trimming import TrimResult, preview
 

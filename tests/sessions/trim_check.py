@@ -8,10 +8,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from foldmark.sessions.formats import SessionPath, format_named
+from foldmark.formats.places import session_path
+from foldmark.formats.session_file import SessionFile
+from foldmark.formats.session_format import SessionPath, format_named
 from foldmark.sessions.new_file import mode_beside, new_file
-from foldmark.sessions.places import session_path
-from foldmark.sessions.session_file import SessionFile
 from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.trimming import TrimResult, kind_of, write
 

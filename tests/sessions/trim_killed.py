@@ -12,7 +12,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from foldmark.sessions.places import session_path
+from foldmark.formats.places import session_path
 from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.trimming import trim

@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from foldmark.sessions.formats import SessionFormat
-from foldmark.sessions.messages import NOTHING, CallMessage, Part, RecordMessages, ResultMessage, TextMessage
+from foldmark.formats.messages import NOTHING, CallMessage, Part, RecordMessages, ResultMessage, TextMessage
+from foldmark.formats.session_format import SessionFormat
 
 DATABASE = "sessions.sqlite"
 """Its tables are `sessions (id, cwd)` and `messages (id, session, at, role, text, tool, arguments, call)`."""

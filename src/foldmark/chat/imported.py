@@ -69,7 +69,7 @@ def _content(agent: Agent) -> Hashable:
 
 
 def _origin(note: "ImportRecord") -> str:
-    from foldmark.sessions.formats import DEFAULT, format_named
+    from foldmark.formats.session_format import DEFAULT, format_named
 
     try:
         program = format_named(note.source).title

@@ -22,7 +22,7 @@ from foldmark.core.wording import one_line
 from foldmark.rendering import harmless, json_text
 
 if TYPE_CHECKING:
-    from foldmark.sessions.formats import SessionPath
+    from foldmark.formats.session_format import SessionPath
     from foldmark.sessions.rollover.rolling import RolloverReport
 
 
@@ -81,7 +81,7 @@ def rollover(
     words under the headings ### Current Task, ### Key Decisions, ### Modified Files, ### Immediate Next Steps,
     ### Critical Context.
     """
-    from foldmark.sessions import places
+    from foldmark.formats import places
     from foldmark.sessions.rollover.handoff import handoff
     from foldmark.sessions.rollover.rolling import check, has_content, roll_over
 

@@ -226,10 +226,10 @@ def _check_database(
 
 def _check_session(named: str, repairing: bool, out: Path | None, as_json: bool) -> int:
     """Print the findings about a session, or repair it. Return the exit code: 1 if a finding remains."""
+    from foldmark.formats.places import find, recognized
     from foldmark.sessions.conversion.exporting import session_of
     from foldmark.sessions.doctor import diagnose
     from foldmark.sessions.doctor.repairing import repair
-    from foldmark.sessions.places import find, recognized
 
     if out and not repairing:
         raise click.UsageError("--out requires --repair")
@@ -247,7 +247,7 @@ def _check_session(named: str, repairing: bool, out: Path | None, as_json: bool)
 
 
 def _session_lines(found: "Diagnosis", new: "Repaired | None", repairing: bool) -> list[str]:
-    from foldmark.sessions.formats import resume_command
+    from foldmark.formats.session_format import resume_command
 
     lines = []
     for each in found.findings:
@@ -264,7 +264,7 @@ def _session_lines(found: "Diagnosis", new: "Repaired | None", repairing: bool) 
 
 
 def _session_data(found: "Diagnosis", new: "Repaired | None") -> dict[str, Any]:
-    from foldmark.sessions.formats import resume_command
+    from foldmark.formats.session_format import resume_command
 
     data = _diagnosis(found)
     if new is not None:

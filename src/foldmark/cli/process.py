@@ -15,8 +15,8 @@ from foldmark.rendering import harmless, result_json, result_text
 
 if TYPE_CHECKING:
     from foldmark.core.ports import Progress
+    from foldmark.formats.session_format import SessionPath
     from foldmark.log import Result
-    from foldmark.sessions.formats import SessionPath
 
 
 def show_result(result: "Result", as_json: bool) -> None:
@@ -83,8 +83,8 @@ def session_outcome(parent: "SessionPath", new_id: str) -> Iterator[None]:
 
 
 def _outcome(parent: "SessionPath", new_id: str) -> str:
-    from foldmark.sessions.formats import resume_command
-    from foldmark.sessions.places import session_path
+    from foldmark.formats.places import session_path
+    from foldmark.formats.session_format import resume_command
 
     new = next(parent.path.parent.glob(f"*{new_id}.jsonl"), None)
     if new is None:

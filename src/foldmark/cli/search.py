@@ -235,11 +235,11 @@ def _group(
 
 def _read(setup: Setup, place: str, reach: int, as_json: bool) -> None:
     """Print a message of a conversation, or a line of a session, with its neighbours."""
+    from foldmark.formats.places import NoSessionError
     from foldmark.log.search import message_excerpt, message_named
     from foldmark.sessions.archive.index import IndexFileError
     from foldmark.sessions.archive.reading import read
     from foldmark.sessions.archive.storing import archive_folder
-    from foldmark.sessions.places import NoSessionError
 
     with ExitStack() as stack:
         log = None

@@ -149,7 +149,7 @@ def _tree_lines(tree: "Node", time_of: Callable[[str], str]) -> Iterator[str]:
 def _session_line(node: "Node", time_of: Callable[[str], str]) -> str:
     """Return one session's line: its number, id, folder, times, and reason for its end."""
     from foldmark.core.search import PROGRAMS
-    from foldmark.sessions.formats import DEFAULT
+    from foldmark.formats.session_format import DEFAULT
 
     known, archived = node.known, node.archived
     parts = [f"{known.session_number}." if known else "", node.session_id]
@@ -254,8 +254,8 @@ def _import_document(setup: Setup, file: Path, name: str | None, as_json: bool) 
 def session_file(named: str) -> Path:
     """Return the session file that a path or the beginning of an id names. Raises CommandError, and SessionFileError if
     a file is not a session."""
+    from foldmark.formats.places import find, names_file
     from foldmark.sessions.conversion.importing import format_in
-    from foldmark.sessions.places import find, names_file
 
     file = Path(named) if names_file(named) else find(named, Path.cwd(), os.environ).path
     format_in(file)  # before a database is created

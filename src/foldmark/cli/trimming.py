@@ -15,8 +15,8 @@ from foldmark.cli.process import check_launch, session_outcome, start, warn
 from foldmark.core.config import number
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import one_line
+from foldmark.formats.places import find, recognized
 from foldmark.rendering import aligned, harmless, json_text
-from foldmark.sessions.places import find, recognized
 from foldmark.sessions.trim.job import ToolTally, TrimOptions
 from foldmark.sessions.trim.trimming import TrimReport, kind_of, trim_session
 from foldmark.settings.given import GLOBAL_KINDS, Settings

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 from foldmark.documents.layout import SIGN
+from foldmark.formats.session_file import SessionFileError
 from foldmark.sessions.conversion.importing import format_in
-from foldmark.sessions.session_file import SessionFileError
 
 _BEGINNING = 1 << 16
 """Number of bytes in which a document says what it is."""

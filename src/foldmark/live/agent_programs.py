@@ -208,7 +208,7 @@ class GeminiCli(AgentProgram):
 
 def codex_login(environment: Mapping[str, str]) -> str:
     """Return the login of Codex according to its file `auth.json`: `chatgpt`, `key`, or an empty text."""
-    from foldmark.sessions.codex import codex_folder
+    from foldmark.formats.codex import codex_folder
 
     try:
         found = msgspec.json.decode((codex_folder(environment) / "auth.json").read_bytes())

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from foldmark.core.segments import contains
+from foldmark.formats.messages import Part
 from foldmark.live import prompts
 from foldmark.live.asking import AskedCommand, AskedFor, in_doubt
 from foldmark.live.clients.dialect import ClientMessage
@@ -19,7 +20,6 @@ from foldmark.live.recording import Recorder
 from foldmark.live.transcript import ClientTranscript
 from foldmark.log import Log
 from foldmark.rendering import harmless
-from foldmark.sessions.messages import Part
 from foldmark.stores.waiting import PATIENCE
 
 LOG = logging.getLogger(__name__)

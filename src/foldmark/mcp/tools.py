@@ -33,6 +33,9 @@ from foldmark.core.wording import meter, one_line
 from foldmark.cost.messages import next_messages
 from foldmark.cost.misses import newest_turn
 from foldmark.editing.offers import consented, described
+from foldmark.formats.places import NoSessionError, find, recognized
+from foldmark.formats.session_file import SessionFileError
+from foldmark.formats.session_format import SessionPath, format_named
 from foldmark.log import Agent, Result
 from foldmark.mcp.conversations import ARGUMENT, Conversations, ToolUse
 from foldmark.mcp.search import READ, SEARCH, Read, SearchArguments, read, search
@@ -40,10 +43,7 @@ from foldmark.operations.effects import Asking
 from foldmark.rendering import receipt
 from foldmark.request.planning import offer
 from foldmark.sending.status import assumed, fullness
-from foldmark.sessions.formats import SessionPath, format_named
 from foldmark.sessions.hook.tail import share
-from foldmark.sessions.places import NoSessionError, find, recognized
-from foldmark.sessions.session_file import SessionFileError
 from foldmark.sessions.session_model import session_model
 from foldmark.tools.context import EVICT, FILTER_CONTEXT, SLASH, NotAgreedError, SlashArguments
 from foldmark.tools.knowledge import MANAGE_SCRATCHPAD, RECALL, RETRIEVE_MEMOS, RETRIEVED, SAVE_MEMO

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from foldmark.formats.claude.told import INJECTED
 from foldmark.live.clients.anthropic import ANTHROPIC
 from foldmark.live.clients.dialect import SentMessage, decoded
 from foldmark.live.leaving_out import EditedMessages
-from foldmark.sessions.claude.told import INJECTED
 
 Row = Mapping[str, Any]
 """A row as the client hands it over: `role`, `text`, `toolUses`, `toolResults`, `handle`."""

@@ -18,8 +18,8 @@ from msgspec import Struct, structs
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
+from foldmark.formats.session_format import SessionPath
 from foldmark.sessions.archive.storing import OPENING, locked_file
-from foldmark.sessions.formats import SessionPath
 from foldmark.stores.folders import make_folder
 
 NAME = "sessions.jsonl"

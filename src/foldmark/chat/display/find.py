@@ -130,7 +130,7 @@ def _session(result: SearchResult) -> str:
     import os
     from pathlib import Path
 
-    from foldmark.sessions.places import NoSessionError, find
+    from foldmark.formats.places import NoSessionError, find
 
     with suppress(NoSessionError):
         return find(result.id, Path.cwd(), os.environ).id

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from foldmark.formats.messages import TextMessage
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, SentMessage, TypedPrompt, decoded
 from foldmark.live.clients.weaving import BEHIND
-from foldmark.sessions.messages import TextMessage
 from foldmark.text import queued
 
 _MARK = "foldmark_prompt"

@@ -19,6 +19,8 @@ from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.bodies import objects_in
 from foldmark.dialects.openai.responses import parse
+from foldmark.formats.codex.records import INTERRUPTED, is_injected
+from foldmark.formats.messages import Part, TextMessage
 from foldmark.live.clients import answers, openai_items
 from foldmark.live.clients.dialect import (
     ClientAnswer,
@@ -35,10 +37,8 @@ from foldmark.live.clients.dialect import (
 )
 from foldmark.live.clients.openai_items import LONG_CACHES, call_of, is_made, is_output, kind_of
 from foldmark.live.clients.weaving import ResponseWeaver, Weaver
-from foldmark.sessions import lenient_json
-from foldmark.sessions.codex.records import INTERRUPTED, is_injected
-from foldmark.sessions.messages import Part, TextMessage
 from foldmark.text import queued
+from foldmark.wires import lenient_json
 
 _PATH = re.compile(r"(?:/v1)?/responses")
 _REPLY = "msg_foldmark_"

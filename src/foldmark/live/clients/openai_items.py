@@ -15,9 +15,9 @@ from foldmark.core.request import block_in, carry
 from foldmark.dialects.bodies import as_text, objects_in
 from foldmark.dialects.openai.items import CALLS, RESULTS
 from foldmark.dialects.openai.responses import media_parts
+from foldmark.formats.codex.records import INTERRUPTED, is_injected, read_item
+from foldmark.formats.messages import CallMessage, Part, ResultMessage, TextMessage
 from foldmark.live.clients.dialect import key_of, plain, without_surrogates
-from foldmark.sessions.codex.records import INTERRUPTED, is_injected, read_item
-from foldmark.sessions.messages import CallMessage, Part, ResultMessage, TextMessage
 
 Item = Mapping[str, Any]
 

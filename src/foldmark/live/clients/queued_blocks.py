@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from foldmark.formats.messages import TextMessage
 from foldmark.live.clients.dialect import decoded
-from foldmark.sessions.messages import TextMessage
 from foldmark.text import queued
 from foldmark.text.queued import TextPart
 

@@ -14,15 +14,15 @@ from msgspec.structs import asdict
 
 from foldmark.core.codec import utc
 from foldmark.core.wording import title
+from foldmark.formats.messages import SearchedMessage
+from foldmark.formats.places import session_path
+from foldmark.formats.session_file import SessionFile, SessionRecord
+from foldmark.formats.session_format import SessionPath, format_named
 from foldmark.sessions.archive.index import IndexFile, remove_messages, statement, transaction
 from foldmark.sessions.archive.marker import record_is_marked
 from foldmark.sessions.archive.reading import indexed_text, key, messages_in
-from foldmark.sessions.formats import SessionPath, format_named
-from foldmark.sessions.lenient_json import filled_text, member
-from foldmark.sessions.messages import SearchedMessage
-from foldmark.sessions.places import session_path
-from foldmark.sessions.session_file import SessionFile, SessionRecord
 from foldmark.text.tokens import parts_of
+from foldmark.wires.lenient_json import filled_text, member
 
 STEP = 8 << 20
 """Bytes of a session file that are indexed in one transaction."""

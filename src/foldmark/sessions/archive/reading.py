@@ -16,11 +16,11 @@ from msgspec import Struct, json
 from foldmark.core.codec import well_formed
 from foldmark.core.search import Excerpt, PassageMessage
 from foldmark.core.wording import listing, one_line
+from foldmark.formats.messages import SearchedMessage
+from foldmark.formats.places import NoSessionError, session_path
+from foldmark.formats.session_file import SessionFile, SessionRecord
+from foldmark.formats.session_format import format_named
 from foldmark.sessions.archive import index
-from foldmark.sessions.formats import format_named
-from foldmark.sessions.messages import SearchedMessage
-from foldmark.sessions.places import NoSessionError, session_path
-from foldmark.sessions.session_file import SessionFile, SessionRecord
 from foldmark.stores.rows import Row
 
 LONGEST = 100_000

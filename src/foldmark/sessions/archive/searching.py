@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.search import ANY, Excerpt, Filters, IndexedMessage, RankedMessage, SearchResult, Term, TermQuery
+from foldmark.formats.session_file import SessionFile
 from foldmark.recall.embeddings.model import DEFAULT
 from foldmark.recall.searching import COUNTED, expression, extrapolated, holding, joined
 from foldmark.sessions.archive import index
@@ -22,7 +23,6 @@ from foldmark.sessions.archive.reading import excerpt, read, searched
 from foldmark.sessions.archive.storing import archive_folder
 from foldmark.sessions.archive.syncing import index_for
 from foldmark.sessions.archive.vectors import ArchiveVectors
-from foldmark.sessions.session_file import SessionFile
 from foldmark.stores.queries import listed
 from foldmark.stores.rows import Row
 

@@ -23,9 +23,9 @@ from typing import IO, Literal, NamedTuple
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
+from foldmark.formats.plugins import open_transcript
+from foldmark.formats.session_format import format_named, format_of
 from foldmark.sessions.file_lock import locked
-from foldmark.sessions.formats import format_named, format_of
-from foldmark.sessions.plugins import open_transcript
 from foldmark.settings.user_folders import data_folder
 from foldmark.stores.folders import make_folder
 

@@ -18,16 +18,16 @@ from msgspec import Struct
 
 from foldmark.core.ports import Progress
 from foldmark.core.wording import one_line
+from foldmark.formats.claude import project_folder
+from foldmark.formats.places import NoSessionError, kind_in, session_path
+from foldmark.formats.plugins import custom_format, size_and_time
+from foldmark.formats.session_file import SessionFile, SessionFileError
+from foldmark.formats.session_format import format_named, format_of, formats, is_installed
 from foldmark.sessions.archive import index
 from foldmark.sessions.archive.index import IndexFile
 from foldmark.sessions.archive.indexing import Excluded, bring_up, start_again, working_folder
 from foldmark.sessions.archive.storing import ArchiveError, archive_folder, holds, place, put
-from foldmark.sessions.claude import project_folder
 from foldmark.sessions.file_lock import locked
-from foldmark.sessions.formats import format_named, format_of, formats, is_installed
-from foldmark.sessions.places import NoSessionError, kind_in, session_path
-from foldmark.sessions.plugins import custom_format, size_and_time
-from foldmark.sessions.session_file import SessionFile, SessionFileError
 from foldmark.settings.user_folders import home
 
 _HEAD_LINES = 200

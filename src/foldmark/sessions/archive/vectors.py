@@ -10,10 +10,10 @@ from pathlib import Path
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.search import Unembedded
+from foldmark.formats.session_file import SessionFile
 from foldmark.sessions.archive import index
 from foldmark.sessions.archive.index import IndexFile
 from foldmark.sessions.archive.reading import searched
-from foldmark.sessions.session_file import SessionFile
 from foldmark.stores.vectors import SqlVectors
 
 

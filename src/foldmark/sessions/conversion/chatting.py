@@ -13,14 +13,14 @@ from foldmark.core import selections
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.ports import Progress
 from foldmark.core.wording import count, one_line
+from foldmark.formats.places import find, session_path
+from foldmark.formats.session_format import existing, format_named
 from foldmark.log import Agent, Result, family
 from foldmark.operations.effects import SwitchAgent, WroteSession
 from foldmark.sending.interruption import watched
 from foldmark.sessions.conversion.imported import ImportRecord, newest_import
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.conversion.writer import ImportReport
-from foldmark.sessions.formats import existing, format_named
-from foldmark.sessions.places import find, session_path
 
 if TYPE_CHECKING:
     from foldmark.sessions.conversion.exporting import Export, Written

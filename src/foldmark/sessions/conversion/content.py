@@ -15,8 +15,8 @@ from foldmark.core.events import OPENING_KINDS, Event
 from foldmark.core.request import AFTER
 from foldmark.dialects.anthropic.messages import image_block
 from foldmark.dialects.bodies import text_parts
-from foldmark.sessions.lenient_json import member
 from foldmark.text import queued
+from foldmark.wires.lenient_json import member
 
 Block = dict[str, Any]
 

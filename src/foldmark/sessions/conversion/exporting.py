@@ -39,18 +39,18 @@ from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.segments import END, until
 from foldmark.core.wording import one_line
+from foldmark.formats.claude.blocks import CLIENT, MADE_UP, RESPONSE
+from foldmark.formats.claude.told import told_again
+from foldmark.formats.places import session_path
+from foldmark.formats.session_format import DEFAULT, ResumeCommand, format_named, resume_command
 from foldmark.log import Agent
 from foldmark.log.context import Context
 from foldmark.providers.registry import dialect_of
 from foldmark.request.exchanges import read_as, read_by
-from foldmark.sessions.claude.blocks import CLIENT, MADE_UP, RESPONSE
-from foldmark.sessions.claude.told import told_again
 from foldmark.sessions.conversion import content
 from foldmark.sessions.conversion.content import Block
-from foldmark.sessions.formats import DEFAULT, ResumeCommand, format_named, resume_command
-from foldmark.sessions.lenient_json import filled_text, member
 from foldmark.sessions.new_file import WriteError, new_file
-from foldmark.sessions.places import session_path
+from foldmark.wires.lenient_json import filled_text, member
 
 SYNTHETIC = "<synthetic>"
 """The model that Claude Code writes for an answer without one. It cannot resume after an answer without any model."""

@@ -18,13 +18,13 @@ from foldmark.core.agents import is_uuid
 from foldmark.core.events import Event
 from foldmark.core.records import IMPORTED_LINE
 from foldmark.core.segments import END, Segment, Segments, normal
+from foldmark.formats.chain import leaf_at_end
+from foldmark.formats.messages import NOWHERE, Leaf, RecordEntry, record_key
+from foldmark.formats.places import session_path
+from foldmark.formats.session_file import SessionFile
+from foldmark.formats.session_format import SessionFormat
 from foldmark.log import Agent, Log
-from foldmark.sessions.chain import leaf_at_end
 from foldmark.sessions.conversion.measured import Measured
-from foldmark.sessions.formats import SessionFormat
-from foldmark.sessions.messages import NOWHERE, Leaf, RecordEntry, record_key
-from foldmark.sessions.places import session_path
-from foldmark.sessions.session_file import SessionFile
 
 
 class ImportedLine(NamedTuple):

@@ -1,7 +1,7 @@
 """`foldmark import`: import a coding agent's session as a conversation [SPEC 8, 9].
 
 An import makes two passes. The first reads ids and flags of every record (`SessionFormat.index`), from which turns and
-branches are planned (`sessions.chain`). The second rereads each record at its place in the file and appends it
+branches are planned (`formats.chain`). The second rereads each record at its place in the file and appends it
 (`writer`). Everything is one transaction, so an interrupted import leaves nothing behind.
 
 All lines become part of the conversation except broken ones, which the report lists. A record that is not a message, or
@@ -33,19 +33,19 @@ from foldmark.core.agents import is_uuid
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress
 from foldmark.core.wording import count, one_line
+from foldmark.formats.chain import plan
+from foldmark.formats.messages import RecordEntry
+from foldmark.formats.places import recognize, session_path
+from foldmark.formats.session_file import Broken, SessionFile, SessionFileError, SessionRecord
+from foldmark.formats.session_format import SessionFormat
 from foldmark.log import Agent, Log
 from foldmark.log.family import running
 from foldmark.request.planning import not_while_planning, planning
 from foldmark.sending.status import learn
-from foldmark.sessions.chain import plan
 from foldmark.sessions.conversion import imported as imports
 from foldmark.sessions.conversion.imported import ImportedLine, ImportedSession, ImportRecord
 from foldmark.sessions.conversion.measured import Measured
 from foldmark.sessions.conversion.writer import ContextMeter, ImportReport, ImportWriter
-from foldmark.sessions.formats import SessionFormat
-from foldmark.sessions.messages import RecordEntry
-from foldmark.sessions.places import recognize, session_path
-from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError, SessionRecord
 from foldmark.tokens.counting import BytesRuler, ruler
 
 

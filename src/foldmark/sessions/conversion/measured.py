@@ -12,10 +12,10 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.core.assembly.media import media_of
+from foldmark.formats.messages import AnswerUsage, CallMessage, Part, ResultMessage
 from foldmark.request.client_sizes import ENVELOPE, RESULT
-from foldmark.sessions.lenient_json import member
-from foldmark.sessions.messages import AnswerUsage, CallMessage, Part, ResultMessage
 from foldmark.tokens.counting import uncalibrated
+from foldmark.wires.lenient_json import member
 
 STEP_RATIOS = (1.5, 8.0)
 """Bytes per token between which a step counts. Outside of them, something else came or left: tools that the client

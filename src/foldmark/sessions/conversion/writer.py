@@ -18,16 +18,8 @@ from foldmark.core.ports import Progress, Snapshot
 from foldmark.core.request import Compacted
 from foldmark.core.segments import Segments, contains, intersect, subtract
 from foldmark.editing.evicting import eviction
-from foldmark.log import Agent
-from foldmark.operations import decide, summaries
-from foldmark.operations.notices import awaiting, shown
-from foldmark.request.exchanges import ranges_of
-from foldmark.request.standing import Standing
-from foldmark.sessions.chain import PlannedRecord, PlannedTurn
-from foldmark.sessions.conversion.imported import ImportedLine, ImportedSession, packed
-from foldmark.sessions.conversion.measured import Amount, Measured, SessionTokens, size_of, total
-from foldmark.sessions.formats import SessionFormat
-from foldmark.sessions.messages import (
+from foldmark.formats.chain import PlannedRecord, PlannedTurn
+from foldmark.formats.messages import (
     NOTHING,
     CallMessage,
     Part,
@@ -36,7 +28,15 @@ from foldmark.sessions.messages import (
     ResultMessage,
     TextMessage,
 )
-from foldmark.sessions.session_file import SessionFile, SessionRecord
+from foldmark.formats.session_file import SessionFile, SessionRecord
+from foldmark.formats.session_format import SessionFormat
+from foldmark.log import Agent
+from foldmark.operations import decide, summaries
+from foldmark.operations.notices import awaiting, shown
+from foldmark.request.exchanges import ranges_of
+from foldmark.request.standing import Standing
+from foldmark.sessions.conversion.imported import ImportedLine, ImportedSession, packed
+from foldmark.sessions.conversion.measured import Amount, Measured, SessionTokens, size_of, total
 
 _STEP = 1 << 18
 _SAYS_NOTHING = ImportedLine(0, 0, 0)

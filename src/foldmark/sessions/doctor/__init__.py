@@ -6,7 +6,7 @@ from typing import Literal
 from msgspec import Struct
 
 from foldmark.core.wording import count, listing, one_line
-from foldmark.sessions.formats import SessionPath, format_named
+from foldmark.formats.session_format import SessionPath, format_named
 
 Weight = Literal["stops", "loses", "note"]
 """The weight of a finding: it prevents resuming, it loses something on resuming, or it has no effect."""

@@ -9,13 +9,13 @@ from itertools import pairwise
 from math import inf
 
 from foldmark.core.wording import count, listing, one_line
-from foldmark.sessions.claude.records import CHAINED, Fault, Row, rows
-from foldmark.sessions.claude.resumption import CallBlock, ResumedChain, pair_calls, resume
+from foldmark.formats.claude.records import CHAINED, Fault, Row, rows
+from foldmark.formats.claude.resumption import CallBlock, ResumedChain, pair_calls, resume
+from foldmark.formats.session_file import SessionFile
+from foldmark.formats.session_format import SessionPath
 from foldmark.sessions.doctor import Diagnosis, Finding, Weight, sorted_findings, unknown_types
-from foldmark.sessions.formats import SessionPath
 from foldmark.sessions.hook.tail import used, window_of
-from foldmark.sessions.lenient_json import member
-from foldmark.sessions.session_file import SessionFile
+from foldmark.wires.lenient_json import member
 
 KNOWN = CHAINED | {
     "summary", "last-prompt", "custom-title", "ai-title", "tag", "relocated", "agent-name", "agent-color",

@@ -24,13 +24,13 @@ import apsw
 
 from foldmark.core.wording import count, one_line
 from foldmark.dialects.openai.items import CALLS, RESULTS, is_paired
-from foldmark.sessions.codex import rollouts as codex_rollouts
-from foldmark.sessions.codex.records import TYPES, history_of
-from foldmark.sessions.codex.rollouts import LONGEST_HEAD, store_folder
+from foldmark.formats.codex import rollouts as codex_rollouts
+from foldmark.formats.codex.records import TYPES, history_of
+from foldmark.formats.codex.rollouts import LONGEST_HEAD, store_folder
+from foldmark.formats.session_file import Broken, SessionFile, SessionFileError, SessionRecord
+from foldmark.formats.session_format import SessionPath
 from foldmark.sessions.doctor import Diagnosis, Finding, sorted_findings, unknown_types
-from foldmark.sessions.formats import SessionPath
-from foldmark.sessions.lenient_json import NotJsonError, decode, filled_text, member
-from foldmark.sessions.session_file import Broken, SessionFile, SessionFileError, SessionRecord
+from foldmark.wires.lenient_json import NotJsonError, decode, filled_text, member
 
 _KNOWN = {*TYPES, "token_usage_record", "inter_agent_communication_metadata"}
 

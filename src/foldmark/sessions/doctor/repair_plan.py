@@ -12,9 +12,9 @@ from typing import Any
 from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.sessions.claude.records import Row, recovered, rows
-from foldmark.sessions.claude.resumption import CallBlock, Links, ResumedChain, pair_calls, path_from, resume
-from foldmark.sessions.session_file import SessionFile
+from foldmark.formats.claude.records import Row, recovered, rows
+from foldmark.formats.claude.resumption import CallBlock, Links, ResumedChain, pair_calls, path_from, resume
+from foldmark.formats.session_file import SessionFile
 
 _LOOP_ROUNDS, _TOOL_ROUNDS = 20, 200
 _MOVES = 100

@@ -15,17 +15,17 @@ from msgspec import Struct
 from msgspec.json import encode
 
 from foldmark.core import codec
-from foldmark.sessions import spans
-from foldmark.sessions.claude.blocks import MADE_UP
-from foldmark.sessions.claude.records import Row
+from foldmark.formats.claude.blocks import MADE_UP
+from foldmark.formats.claude.records import Row
+from foldmark.formats.places import session_path
+from foldmark.formats.session_file import SessionFile
+from foldmark.formats.session_format import SessionPath, format_named
 from foldmark.sessions.doctor import Diagnosis, diagnose
 from foldmark.sessions.doctor.repair_plan import RecordRepair, RepairError, RepairPlan
-from foldmark.sessions.formats import SessionPath, format_named
-from foldmark.sessions.lenient_json import decode, encode_line
 from foldmark.sessions.new_file import mode_beside, new_file
-from foldmark.sessions.places import session_path
-from foldmark.sessions.session_file import SessionFile
-from foldmark.sessions.spans import with_member, within
+from foldmark.wires import spans
+from foldmark.wires.lenient_json import decode, encode_line
+from foldmark.wires.spans import with_member, within
 
 INTERRUPTED = "[The session broke off before this tool call had a result.]"
 """The result of a call that had none."""

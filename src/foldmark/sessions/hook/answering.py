@@ -152,10 +152,10 @@ def _end(session: str, transcript: str, environment: Mapping[str, str]) -> None:
     from pathlib import Path
 
     from foldmark.core.codec import timestamp
+    from foldmark.formats.places import session_path
     from foldmark.sessions.archive.storing import archive_folder
     from foldmark.sessions.hook import tail
     from foldmark.sessions.lineage import record_end
-    from foldmark.sessions.places import session_path
 
     share, now = tail.share(transcript, session=session), timestamp(datetime.now(UTC))
     try:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from foldmark.core.wording import WINDOW, percent
 from foldmark.dialects.anthropic.usage import PARTS, context_usage
-from foldmark.sessions.backwards import lines_backwards
+from foldmark.formats.backwards import lines_backwards
 from foldmark.sessions.hook.process import SessionState
 
 MOST_TOKENS = 10**9

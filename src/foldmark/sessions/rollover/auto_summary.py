@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError, ContextOverflowError
+from foldmark.formats.messages import SearchedMessage
+from foldmark.formats.session_file import SessionFile
+from foldmark.formats.session_format import SessionPath, format_named
 from foldmark.log import Log
 from foldmark.sending.questions import ask
 from foldmark.sessions.archive.reading import messages_in
-from foldmark.sessions.formats import SessionPath, format_named
-from foldmark.sessions.messages import SearchedMessage
 from foldmark.sessions.rollover.handoff import WORDS
-from foldmark.sessions.session_file import SessionFile
 from foldmark.tokens.counting import uncalibrated
 
 MOST = 600_000

@@ -20,21 +20,21 @@ from msgspec import Struct
 
 from foldmark.core.codec import timestamp
 from foldmark.core.errors import FoldmarkError
+from foldmark.formats.codex import codex_folder
+from foldmark.formats.places import recognized, session_path
+from foldmark.formats.session_file import SessionFile
+from foldmark.formats.session_format import ResumeCommand, SessionPath, format_named, refusal, resume_command
 from foldmark.sessions import lineage
 from foldmark.sessions.archive.marker import file_is_marked, is_marked
 from foldmark.sessions.archive.reading import messages_in
 from foldmark.sessions.archive.storing import archive_folder
 from foldmark.sessions.archive.syncing import sync
-from foldmark.sessions.codex import codex_folder
-from foldmark.sessions.formats import ResumeCommand, SessionPath, format_named, refusal, resume_command
 from foldmark.sessions.hook import tail
 from foldmark.sessions.install.locations import typed_program, user_places
 from foldmark.sessions.install.plugins import PLUGIN, SERVER
-from foldmark.sessions.lenient_json import member
 from foldmark.sessions.new_file import new_file
-from foldmark.sessions.places import recognized, session_path
 from foldmark.sessions.rollover.handoff import GO_ON, QUERY, Continuation, Handoff, SearchHint, prompt
-from foldmark.sessions.session_file import SessionFile
+from foldmark.wires.lenient_json import member
 
 _MAX_ANCESTORS = 50
 

@@ -29,18 +29,18 @@ from foldmark.core.assembly.superseded import (
     tool_and_uses,
 )
 from foldmark.core.patterns import pattern
-from foldmark.sessions import spans
-from foldmark.sessions.claude.blocks import only_thinking, says_full
-from foldmark.sessions.claude.records import CHAINED, Row, row_of
-from foldmark.sessions.claude.resumption import resume, sent_records
-from foldmark.sessions.cut import Origin, Replacement, is_cut_list, quoted, sent_size, string, text_of
+from foldmark.formats.claude.blocks import only_thinking, says_full
+from foldmark.formats.claude.records import CHAINED, Row, row_of
+from foldmark.formats.claude.resumption import resume, sent_records
+from foldmark.formats.cut import Origin, Replacement, is_cut_list, quoted, sent_size, string, text_of
+from foldmark.formats.session_file import SessionRecord, type_of
 from foldmark.sessions.hook.answering import ADVICE, REMINDS
-from foldmark.sessions.lenient_json import NotJsonError, decode, filled_text, member
-from foldmark.sessions.session_file import SessionRecord, type_of
-from foldmark.sessions.spans import Span, within
 from foldmark.sessions.trim.job import Cut, LineTrimmer
 from foldmark.sessions.trim.results import content, display
 from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, TODOS, TrimPlan
+from foldmark.wires import spans
+from foldmark.wires.lenient_json import NotJsonError, decode, filled_text, member
+from foldmark.wires.spans import Span, within
 
 NOTE = "[The context was full here. Foldmark has trimmed the session since.]"
 """Replaces Claude Code's message that the context is full."""

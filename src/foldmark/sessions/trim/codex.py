@@ -21,16 +21,16 @@ from msgspec.structs import replace
 from foldmark.core.assembly.superseded import Exchange
 from foldmark.core.patterns import pattern
 from foldmark.dialects.openai.items import CALLS, RESULTS
-from foldmark.sessions import spans
-from foldmark.sessions.codex import rollouts
-from foldmark.sessions.codex.records import is_injected, read_item
-from foldmark.sessions.cut import Origin, Replacement
-from foldmark.sessions.lenient_json import decode, member, whole_number
-from foldmark.sessions.messages import TextMessage
-from foldmark.sessions.spans import within
+from foldmark.formats.codex import rollouts
+from foldmark.formats.codex.records import is_injected, read_item
+from foldmark.formats.cut import Origin, Replacement
+from foldmark.formats.messages import TextMessage
 from foldmark.sessions.trim.job import LineTrimmer
 from foldmark.sessions.trim.results import output
 from foldmark.sessions.trim.stale import TrimPlan
+from foldmark.wires import spans
+from foldmark.wires.lenient_json import decode, member, whole_number
+from foldmark.wires.spans import within
 
 _OUTPUTS = tuple(result for result, call in RESULTS.items() if CALLS[call].answer == "output")
 _COMMAND, _PATCH = "exec_command", "apply_patch"

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from foldmark.core.assembly.superseded import Exchange
 from foldmark.core.errors import FoldmarkError
-from foldmark.sessions.cut import Origin, Replacement
-from foldmark.sessions.formats import SessionPath
-from foldmark.sessions.session_file import Piece
+from foldmark.formats.cut import Origin, Replacement
+from foldmark.formats.session_file import Piece
+from foldmark.formats.session_format import SessionPath
 from foldmark.sessions.trim.stale import LONG, OTHERS, TrimPlan
 
 _MAX_CALLS = 100_000

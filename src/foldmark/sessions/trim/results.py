@@ -14,9 +14,10 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from foldmark.core.patterns import pattern
-from foldmark.sessions import cut, spans
-from foldmark.sessions.cut import Origin, Replacement
-from foldmark.sessions.spans import Span
+from foldmark.formats import cut
+from foldmark.formats.cut import Origin, Replacement
+from foldmark.wires import spans
+from foldmark.wires.spans import Span
 
 _CODEX_TEXTS = (b'"input_text"', b'"text"', b'"output_text"')
 _CODEX_IMAGES = {b'"input_image"': "image_url", b'"image"': "data"}

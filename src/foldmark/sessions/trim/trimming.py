@@ -24,15 +24,16 @@ from msgspec.structs import replace
 from foldmark.core import codec
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import count, listing, one_line, percent
-from foldmark.sessions import lineage, spans
+from foldmark.formats.places import session_path
+from foldmark.formats.session_file import MAX_LINE, Piece, SessionFile, as_utf8
+from foldmark.formats.session_format import ResumeCommand, SessionPath, format_named, refusal, resume_command
+from foldmark.sessions import lineage
 from foldmark.sessions.archive.storing import archive_folder, put
-from foldmark.sessions.formats import ResumeCommand, SessionPath, format_named, refusal, resume_command
 from foldmark.sessions.hook.tail import Share, share
 from foldmark.sessions.new_file import mode_beside, new_file
-from foldmark.sessions.places import session_path
-from foldmark.sessions.session_file import MAX_LINE, Piece, SessionFile, as_utf8
 from foldmark.sessions.trim.job import Counted, LineTrimmer, ToolTally, TrimError, TrimOptions
 from foldmark.sessions.trim.stale import STEPS, plan
+from foldmark.wires import spans
 
 LONGEST = MAX_LINE
 """Maximum bytes of a line that is cut, the same as for an import. Longer lines are copied in pieces."""

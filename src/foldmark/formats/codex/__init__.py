@@ -10,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foldmark.sessions.formats import SessionFormat, files_in, lazy
+from foldmark.formats.session_format import SessionFormat, files_in, lazy
 from foldmark.settings.user_folders import home
 
 if TYPE_CHECKING:
@@ -30,15 +30,15 @@ class CodexFormat(SessionFormat):
         "`foldmark import` reads a rollout as it is"
     )
 
-    is_record = lazy("foldmark.sessions.codex.records:is_record")
-    messages = lazy("foldmark.sessions.codex.records:read_item")
-    searched = lazy("foldmark.sessions.codex.records:searched_item")
-    is_injected = lazy("foldmark.sessions.codex.records:is_injected")
-    index = lazy("foldmark.sessions.codex.records:index")
-    active = lazy("foldmark.sessions.codex.records:active")
-    resume_command = lazy("foldmark.sessions.codex.rollouts:resume_command")
-    surroundings = lazy("foldmark.sessions.codex.rollouts:surroundings")
-    new_lines = lazy("foldmark.sessions.codex.rollouts:new_lines")
+    is_record = lazy("foldmark.formats.codex.records:is_record")
+    messages = lazy("foldmark.formats.codex.records:read_item")
+    searched = lazy("foldmark.formats.codex.records:searched_item")
+    is_injected = lazy("foldmark.formats.codex.records:is_injected")
+    index = lazy("foldmark.formats.codex.records:index")
+    active = lazy("foldmark.formats.codex.records:active")
+    resume_command = lazy("foldmark.formats.codex.rollouts:resume_command")
+    surroundings = lazy("foldmark.formats.codex.rollouts:surroundings")
+    new_lines = lazy("foldmark.formats.codex.rollouts:new_lines")
     search_servers = lazy("foldmark.sessions.rollover.rolling:codex_servers")
     trim_kind = lazy("foldmark.sessions.trim.codex:CodexLines")
     diagnose = lazy("foldmark.sessions.doctor.codex:diagnose")

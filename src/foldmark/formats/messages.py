@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from foldmark.core.codec import utc
 from foldmark.core.events import OPENING_KINDS
-from foldmark.sessions.session_file import SessionRecord
+from foldmark.formats.session_file import SessionRecord
 
 if TYPE_CHECKING:
     from hashlib import blake2b

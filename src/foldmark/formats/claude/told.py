@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from foldmark.core.patterns import pattern
-from foldmark.sessions.lenient_json import filled_text, member
+from foldmark.wires.lenient_json import filled_text, member
 
 Data = dict[str, Any]
 

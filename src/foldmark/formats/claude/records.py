@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.dialects.anthropic.usage import context_usage
-from foldmark.sessions.claude.blocks import (
+from foldmark.formats.claude.blocks import (
     is_api_error,
     is_thinking,
     made_results,
@@ -26,8 +26,7 @@ from foldmark.sessions.claude.blocks import (
     response_of,
     says_full,
 )
-from foldmark.sessions.lenient_json import filled_text, member, whole_number, whole_objects
-from foldmark.sessions.messages import (
+from foldmark.formats.messages import (
     NOTHING,
     AnswerUsage,
     Leaf,
@@ -39,7 +38,8 @@ from foldmark.sessions.messages import (
     record_time,
     with_moments,
 )
-from foldmark.sessions.session_file import MAX_LINE, Broken, SessionFile, SessionRecord, type_of
+from foldmark.formats.session_file import MAX_LINE, Broken, SessionFile, SessionRecord, type_of
+from foldmark.wires.lenient_json import filled_text, member, whole_number, whole_objects
 
 INTERRUPTIONS = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
 """User messages that Claude Code writes when a person stops the model."""

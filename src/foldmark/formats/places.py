@@ -12,7 +12,9 @@ from typing import Any
 
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import listing, one_line
-from foldmark.sessions.formats import (
+from foldmark.formats.plugins import plugins, size_and_time
+from foldmark.formats.session_file import NOT_AN_OBJECT, Broken, SessionFile, SessionFileError, SessionRecord
+from foldmark.formats.session_format import (
     DEFAULT,
     SessionFormat,
     SessionPath,
@@ -23,8 +25,6 @@ from foldmark.sessions.formats import (
     formats,
     other_program,
 )
-from foldmark.sessions.plugins import plugins, size_and_time
-from foldmark.sessions.session_file import NOT_AN_OBJECT, Broken, SessionFile, SessionFileError, SessionRecord
 
 UNDECIDED = 100
 """Number of records without a message after which a file counts as Claude Code's. Qwen Code's files begin alike."""

@@ -17,10 +17,17 @@ from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
-from foldmark.sessions.codex import UUID
-from foldmark.sessions.formats import ResumeCommand, SessionPath, SessionSurroundings, existing, files_in, folder_in
-from foldmark.sessions.lenient_json import NotJsonError, decode, encode_line, member
-from foldmark.sessions.session_file import Piece, SessionFileError
+from foldmark.formats.codex import UUID
+from foldmark.formats.session_file import Piece, SessionFileError
+from foldmark.formats.session_format import (
+    ResumeCommand,
+    SessionPath,
+    SessionSurroundings,
+    existing,
+    files_in,
+    folder_in,
+)
+from foldmark.wires.lenient_json import NotJsonError, decode, encode_line, member
 
 LONGEST_HEAD = 16 << 20
 """Maximum bytes to read of a first line, which has the model's instructions, about 20 KB."""

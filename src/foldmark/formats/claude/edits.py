@@ -23,10 +23,10 @@ import msgspec
 from msgspec.structs import replace
 
 from foldmark.core.assembly.eviction import CLIENT_OPENING, is_client_placeholder
-from foldmark.sessions.claude.blocks import read_message
-from foldmark.sessions.cut import is_cut
-from foldmark.sessions.lenient_json import member
-from foldmark.sessions.messages import CallMessage, Part, PreservedRecords, RecordEntry, ResultMessage, TextMessage
+from foldmark.formats.claude.blocks import read_message
+from foldmark.formats.cut import is_cut
+from foldmark.formats.messages import CallMessage, Part, PreservedRecords, RecordEntry, ResultMessage, TextMessage
+from foldmark.wires.lenient_json import member
 
 Read = Callable[[RecordEntry], Any]
 """Reads the record of an entry again."""

@@ -17,9 +17,9 @@ from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
-from foldmark.sessions.backwards import lines_backwards
-from foldmark.sessions.lenient_json import NotJsonError, decode
-from foldmark.sessions.plugins import open_transcript
+from foldmark.formats.backwards import lines_backwards
+from foldmark.formats.plugins import open_transcript
+from foldmark.wires.lenient_json import NotJsonError, decode
 
 MAX_LINE = 256 << 20
 """Maximum bytes of a line, including its line feed. A longer line is skipped and reported as broken."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foldmark.sessions.chain import ActiveRecords, leaf_at_end
-from foldmark.sessions.claude.resumption import (
+from foldmark.formats.chain import ActiveRecords, leaf_at_end
+from foldmark.formats.claude.resumption import (
     MISSING,
     Links,
     ResumedChain,
@@ -21,7 +21,7 @@ from foldmark.sessions.claude.resumption import (
     resume,
     with_siblings,
 )
-from foldmark.sessions.messages import RecordEntry
+from foldmark.formats.messages import RecordEntry
 
 _WALKS = 20
 """Maximum number of steps to records that compactions preserve, as a multiple of the session's length."""

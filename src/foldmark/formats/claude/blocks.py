@@ -22,10 +22,10 @@ from typing import Any
 
 from foldmark.core.assembly.media import IMPORTED
 from foldmark.core.patterns import pattern
-from foldmark.sessions.claude.told import INJECTED, kept, told
-from foldmark.sessions.lenient_json import filled_text, member
-from foldmark.sessions.messages import NOTHING, CallMessage, Data, Part, RecordMessages, ResultMessage, TextMessage
+from foldmark.formats.claude.told import INJECTED, kept, told
+from foldmark.formats.messages import NOTHING, CallMessage, Data, Part, RecordMessages, ResultMessage, TextMessage
 from foldmark.text import queued
+from foldmark.wires.lenient_json import filled_text, member
 
 MADE_UP = "foldmark_made_up"
 """Marks a record that only completes an exported session and was not in the conversation."""

@@ -28,9 +28,8 @@ from foldmark.core.assembly.media import image_at
 from foldmark.core.events import OPENING_KINDS
 from foldmark.core.request import carry
 from foldmark.dialects.openai import items
-from foldmark.sessions.chain import ActiveRecords
-from foldmark.sessions.lenient_json import NotJsonError, decode, filled_text, member, whole_number
-from foldmark.sessions.messages import (
+from foldmark.formats.chain import ActiveRecords
+from foldmark.formats.messages import (
     NOTHING,
     AnswerUsage,
     CallMessage,
@@ -47,7 +46,8 @@ from foldmark.sessions.messages import (
     record_time,
     with_moments,
 )
-from foldmark.sessions.session_file import SessionRecord
+from foldmark.formats.session_file import SessionRecord
+from foldmark.wires.lenient_json import NotJsonError, decode, filled_text, member, whole_number
 
 TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state")
 """Types of records that only a rollout has."""

@@ -26,9 +26,9 @@ from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
-from foldmark.sessions.chain import leaf_at_end
-from foldmark.sessions.claude.records import Row
-from foldmark.sessions.messages import NOWHERE, Leaf, PreservedRecords
+from foldmark.formats.chain import leaf_at_end
+from foldmark.formats.claude.records import Row
+from foldmark.formats.messages import NOWHERE, Leaf, PreservedRecords
 
 MISSING = "[Tool result missing due to internal error]"
 """The result that Claude Code makes up for a call whose result is not in the message behind it."""

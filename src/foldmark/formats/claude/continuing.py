@@ -17,10 +17,10 @@ from msgspec import Struct
 
 from foldmark.core.agents import is_uuid
 from foldmark.core.errors import FoldmarkError
-from foldmark.sessions.claude import ClaudeFormat, project_folder
-from foldmark.sessions.formats import ResumeCommand, SessionPath, SessionSurroundings, existing, folder_in
-from foldmark.sessions.lenient_json import NotJsonError, decode, encode_line
-from foldmark.sessions.session_file import MAX_LINE, SessionFile
+from foldmark.formats.claude import ClaudeFormat, project_folder
+from foldmark.formats.session_file import MAX_LINE, SessionFile
+from foldmark.formats.session_format import ResumeCommand, SessionPath, SessionSurroundings, existing, folder_in
+from foldmark.wires.lenient_json import NotJsonError, decode, encode_line
 
 CARRIED = ("userType", "version", "gitBranch")
 """Members of a record that a new session copies."""

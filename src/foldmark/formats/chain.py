@@ -39,7 +39,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.sessions.messages import NOWHERE, AnswerUsage, Leaf, PreservedRecords, RecordEntry
+from foldmark.formats.messages import NOWHERE, AnswerUsage, Leaf, PreservedRecords, RecordEntry
 
 _WALKS = 20
 """Maximum number of steps to preserved records, over all compactions, as a multiple of the session's length."""

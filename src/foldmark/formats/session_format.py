@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import listing, one_line
+from foldmark.formats.plugins import custom_format, plugins
 from foldmark.plugins import loaded
-from foldmark.sessions.plugins import custom_format, plugins
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from foldmark.sessions.chain import ActiveRecords
-    from foldmark.sessions.messages import RecordEntry, RecordMessages, SearchedMessage
-    from foldmark.sessions.session_file import SessionRecord
+    from foldmark.formats.chain import ActiveRecords
+    from foldmark.formats.messages import RecordEntry, RecordMessages, SearchedMessage
+    from foldmark.formats.session_file import SessionRecord
 
 DEFAULT = "claude"
 """The format of a session file whose name matches no other format."""
 
-_BUILT_IN = ("foldmark.sessions.claude:ClaudeFormat", "foldmark.sessions.codex:CodexFormat")
+_BUILT_IN = ("foldmark.formats.claude:ClaudeFormat", "foldmark.formats.codex:CodexFormat")
 
 
 class SessionPath(NamedTuple):
@@ -167,7 +167,7 @@ class SessionFormat:
 
     def searched(self, record: dict[str, Any]) -> "Iterable[SearchedMessage]":
         """Return the messages of a record for a search. Must not raise."""
-        from foldmark.sessions.messages import searched_parts
+        from foldmark.formats.messages import searched_parts
 
         return searched_parts(self.messages(record).parts)
 
@@ -188,7 +188,7 @@ class SessionFormat:
         `carried` is the state after the records before these (empty at the beginning) and is updated. `known` are the
         keys of earlier records with messages.
         """
-        from foldmark.sessions.messages import index_in_order
+        from foldmark.formats.messages import index_in_order
 
         return index_in_order(records, carried, self.messages)
 

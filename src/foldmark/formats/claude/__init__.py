@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foldmark.sessions.formats import SessionFormat, files_in, lazy, other_program
+from foldmark.formats.session_format import SessionFormat, files_in, lazy, other_program
 from foldmark.settings.user_folders import home
 
 if TYPE_CHECKING:
@@ -31,15 +31,15 @@ class ClaudeFormat(SessionFormat):
     linked = null_stops = True
     why_not_repaired = None
 
-    messages = lazy("foldmark.sessions.claude.blocks:read_message")
-    index = lazy("foldmark.sessions.claude.records:index")
-    edited = lazy("foldmark.sessions.claude.edits:edited")
-    is_instruction = lazy("foldmark.sessions.claude.told:is_instruction")
-    active = lazy("foldmark.sessions.claude.active:active")
-    is_subagents = lazy("foldmark.sessions.claude.continuing:is_subagents")
-    resume_command = lazy("foldmark.sessions.claude.continuing:resume_command")
-    surroundings = lazy("foldmark.sessions.claude.continuing:surroundings")
-    new_lines = lazy("foldmark.sessions.claude.continuing:new_lines")
+    messages = lazy("foldmark.formats.claude.blocks:read_message")
+    index = lazy("foldmark.formats.claude.records:index")
+    edited = lazy("foldmark.formats.claude.edits:edited")
+    is_instruction = lazy("foldmark.formats.claude.told:is_instruction")
+    active = lazy("foldmark.formats.claude.active:active")
+    is_subagents = lazy("foldmark.formats.claude.continuing:is_subagents")
+    resume_command = lazy("foldmark.formats.claude.continuing:resume_command")
+    surroundings = lazy("foldmark.formats.claude.continuing:surroundings")
+    new_lines = lazy("foldmark.formats.claude.continuing:new_lines")
     search_servers = lazy("foldmark.sessions.rollover.rolling:claude_servers")
     trim_kind = lazy("foldmark.sessions.trim.claude:ClaudeLines")
     diagnose = lazy("foldmark.sessions.doctor.claude:diagnose")
