@@ -15,7 +15,7 @@ import pytest
 from command_line import PROGRAM, Cli
 
 import forked
-from foldmark.formats.claude import project_folder
+from foldmark.formats.claude.claude_format import project_folder
 from foldmark.sessions.archive.storing import archive_folder
 from foldmark.sessions.lineage import NAME, records
 from foldmark.sessions.trim import trimming

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from session_records import REAL
 
-from foldmark.formats.claude import ClaudeFormat, claude_folder, project_folder
+from foldmark.formats.claude.claude_format import ClaudeFormat, claude_folder, project_folder
 from foldmark.formats.codex import CodexFormat, codex_folder
 from foldmark.formats.places import NoSessionError, find, session_path
 

@@ -13,12 +13,15 @@ from typing import Any
 import pytest
 from judge import CLIENTS, PINNED, items_of, judge, report
 from random_chains import SESSION, chain
+from session_mutations import damaged
 from session_records import jsonl
 
 import foldmark
 from foldmark.formats.claude.active import active
 from foldmark.formats.claude.records import index, rows
-from foldmark.formats.claude.resumption import messages_of, resume
+from foldmark.formats.claude.resumption import SentMessages, messages_of, resume
+from foldmark.formats.claude.usual import UnusualError, usual
+from foldmark.formats.messages import ChainRecord
 from foldmark.formats.places import session_path
 from foldmark.formats.session_file import SessionFile
 from foldmark.sessions.conversion.importing import import_session
@@ -37,6 +40,12 @@ JUDGED = range(200) if DEEP else (3, 12, 33)
 """Seeds of the sessions that the real client resumes; each takes five seconds."""
 
 MADE = [pytest.param(seed, id=f"random-{seed}") for seed in SEEDS]
+DAMAGED = [
+    pytest.param(each.content, id=f"damaged-{each.number}")
+    for part in range(2)
+    for each in damaged(part)
+    if each.kind == "claude"
+]
 EVERY = [*(pytest.param(path, id=path.stem) for path in FILES), *MADE]
 
 
@@ -45,7 +54,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     if isinstance(request.param, Path):
         return request.param
     made = tmp_path / f"{SESSION}.jsonl"
-    made.write_bytes(jsonl(*chain(request.param)))
+    made.write_bytes(request.param if isinstance(request.param, bytes) else jsonl(*chain(request.param)))
     return made
 
 
@@ -68,7 +77,42 @@ def test_import_and_doctor_read_the_same_chain(path: Path, log: foldmark.Log) ->
     assert diagnose(session_path(path, "claude")).sent == sum(row.said for row in order)
     agent = log.agent(import_session(log, path).agent_id)
     calls = {event.call_id for event in agent.context().messages if event.kind == "tool_call"}
-    assert calls == {id for message in sent.messages for row in message for id in row.call_ids}
+    assert calls == {id for message in sent.messages for row in message for id in row.calls}
+
+
+@pytest.mark.parametrize("path", [*EVERY, *DAMAGED], indirect=True)
+def test_each_reader_gives_the_same_answer_about_each_record(path: Path) -> None:
+    """An import (`index`), a diagnosis (`rows`) and a trim (`usual`) read the same fields, and so the same chain."""
+    with SessionFile(path) as file:
+        found = [row for row in rows(file) if row.state == "record"]
+        lines = {row.line: file.raw(row.offset) for row in found}
+        entries = {entry.line: entry for entry in index(file.records(), {})}
+    own = [entries[row.line] for row in found]
+    only_aside = all(row.aside for row in found if row.said)  # an import takes a subagent's file for a session
+    for row, entry in zip(found, own, strict=True):
+        if not entry.repeats:  # an import has the first record of a uuid, since a log only grows
+            assert answer(entry, only_aside) == answer(row, only_aside)
+        try:
+            quick = usual(lines[row.line]).row(row.line, lines[row.line])
+        except UnusualError:
+            continue
+        if quick is None:
+            assert [row.chained, row.passing, row.leaf] == [False, False, None]
+        else:
+            assert answer(quick, False) == answer(row, False)
+    if not any(entry.repeats for entry in own):
+        sent, said = (messages_of(resume(list[ChainRecord](each)).order) for each in (found, own))
+        assert uuids(sent) == uuids(said)
+
+
+def answer(record: ChainRecord, only_aside: bool) -> dict[str, Any]:
+    fields = {name: getattr(record, name) for name in ChainRecord.__struct_fields__}
+    own = {"moment": record.own_time, "results": record.result_ids, "side": None if only_aside else record.side}
+    return {name: value for name, value in (fields | own).items() if name not in ("offset", "timed")}
+
+
+def uuids(sent: SentMessages[Any]) -> list[list[str | None]]:
+    return [[record.uuid for record in message] for message in sent.messages]
 
 
 @pytest.mark.parametrize("path", EVERY, indirect=True)

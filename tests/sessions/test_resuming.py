@@ -11,7 +11,7 @@ import pytest
 import rollout_records as codex
 from session_records import jsonl, user
 
-from foldmark.formats.claude import project_folder
+from foldmark.formats.claude.claude_format import project_folder
 from foldmark.formats.places import session_path
 from foldmark.formats.session_format import resume_command
 

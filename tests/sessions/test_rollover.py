@@ -22,7 +22,7 @@ from test_handoff import GOOD
 
 import forked
 from foldmark.cli.program import run
-from foldmark.formats.claude import project_folder
+from foldmark.formats.claude.claude_format import project_folder
 from foldmark.sessions.lineage import NAME, CodingSession, records
 from sampled import DEEP, sampled
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import forked
-from foldmark.formats.claude import project_folder
+from foldmark.formats.claude.claude_format import project_folder
 
 PROGRAM = str(Path(sys.executable).with_name("foldmark"))
 WINDOW = 200_000

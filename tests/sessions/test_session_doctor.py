@@ -22,7 +22,7 @@ from session_records import REAL_FILES, assistant, call, jsonl, result, user
 import foldmark
 from foldmark.cli.program import run
 from foldmark.core import selections
-from foldmark.formats.claude import project_folder
+from foldmark.formats.claude.claude_format import project_folder
 from foldmark.formats.claude.resumption import MISSING
 from foldmark.formats.codex import rollouts
 from foldmark.formats.places import session_path

@@ -69,6 +69,16 @@ class RecordMessages(Struct, frozen=True):
     complete: bool
     history: tuple[Data, ...] = ()
 
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """The ids of the calls."""
+        return tuple([part.call_id for part in self.parts if isinstance(part, CallMessage)])
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """The ids of the calls of which there are results."""
+        return tuple([part.call_id for part in self.parts if isinstance(part, ResultMessage)])
+
 
 NOTHING = RecordMessages((), complete=False)
 
@@ -161,76 +171,42 @@ class Leaf(Struct, frozen=True, gc=False):
 NOWHERE = Leaf(None, pinned=True)
 
 
-class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
-    """An index entry: the properties of a record without its texts.
+class ChainRecord(Struct, kw_only=True, gc=False):
+    """What decides whether a record is sent on resuming a session, and where.
 
-    `moment` is the time of the record, otherwise that of the record before it, otherwise the first known time; None if
-    no record has one. `side` is None on the main chain, otherwise the agent's id, or "" if the record names none.
-    `role` is user or assistant if the record has a message. `prompt`: it is a person's text, which can open a turn.
-    `told`: a client wrote all of its texts by itself. `raised`: the client sends it directly after the answer or result
-    before it. `injected`: its text was inserted by Claude Code (isMeta), or by a person while the model was busy.
-    `failed`: it is an API error in place of an answer. `interruption`: it is Claude Code's note that a person stopped
-    the model. `logical` is the last record before a compaction, as its boundary names it. `calls` and `results` are
-    tool call ids. `prompted_by` is the call for which Claude Code injected this record. `compacts`: it is the summary
-    of a compaction. `preserved` are the records that the boundary of a compaction
-    preserves. `whole`: the summary holds the history with which the session goes on, even if no message precedes it.
+    `timed`: the `moment` is its own time. `side` is None on the main chain, otherwise the agent's id, or "" if the
+    record names none. `message_id` is the id of the answer whose line it is, as the client reads it. `calls` and
+    `results` are tool call ids. `prompted_by` is the call for which the client injected this record.
 
-    `message_id` is the id of the answer as the client reads it; `response` is that which it had in the conversation.
-    `made_up` are the calls to which a record that is no message gives results.
-
-    `key` is the same for all copies of a record (see `record_key`). `repeats`: an earlier record has the same uuid, so
-    this one is not shown. `rewinds`: it removes earlier turns from the session. `chained`: it is of a type that can be
-    part of a chain; `said`: the user's or the model's; `is_answer`: the model's; `passing`: it only reports progress.
-    `thinking`: it holds thinking and nothing else. `boundary`: it is the boundary of a compaction. `leaf` is the leaf
-    that it names.
-
-    `edit`: behind this boundary, the messages that an edit leaves are written again. `copies` are the lines of the
-    earliest records with the messages that this one writes again, None if it writes new ones; `evicts` are the calls
-    whose results it evicts.
+    `chained`: it is of a type that can be part of a chain; `said`: the user's or the model's; `is_answer`: the model's;
+    `passing`: it only reports progress. `spoken`: it has a message for the model, or results that were made up.
+    `failed`: it is an API error in place of an answer. `thinking`: it holds thinking and nothing else. `compacts`: it
+    is the summary of a compaction. `boundary`: it is the boundary of a compaction, which preserves the records
+    `preserved`. `leaf` is the leaf that it names.
     """
 
     line: int
-    offset: int
-    moment: datetime | None
+    offset: int = 0
+    moment: datetime | None = None
+    timed: bool = True
     uuid: str | None = None
     parent: str | None = None
-    logical: str | None = None
     side: str | None = None
-    role: str | None = None
-    prompt: bool = False
-    told: bool = False
-    raised: bool = False
-    injected: bool = False
-    interruption: bool = False
-    failed: bool = False
-    response: str | None = None
     message_id: str | None = None
-    made_up: tuple[str, ...] = ()
     calls: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
     prompted_by: str | None = None
-    usage: AnswerUsage | None = None
-    compacts: bool = False
-    whole: bool = False
-    preserved: PreservedRecords | None = None
-    key: bytes = b""
-    repeats: bool = False
-    rewinds: bool = False
     chained: bool = False
     said: bool = False
     is_answer: bool = False
     passing: bool = False
+    spoken: bool = False
+    failed: bool = False
     thinking: bool = False
+    compacts: bool = False
     boundary: bool = False
+    preserved: PreservedRecords | None = None
     leaf: Leaf | None = None
-    edit: bool = False
-    copies: tuple[int, ...] | None = None
-    evicts: tuple[str, ...] = ()
-
-    @property
-    def spoken(self) -> bool:
-        """True if the record has a message, or results that were made up."""
-        return self.role is not None or bool(self.made_up)
 
     @property
     def aside(self) -> bool:
@@ -238,13 +214,57 @@ class RecordEntry(Struct, frozen=True, kw_only=True, gc=False):
         return self.side is not None
 
     @property
-    def call_ids(self) -> tuple[str, ...]:
-        """The ids of its calls, as of a `Row`."""
-        return self.calls
+    def own_time(self) -> datetime | None:
+        """The time that the record itself names."""
+        return self.moment if self.timed else None
 
     @property
     def result_ids(self) -> tuple[str, ...]:
-        """The ids of the calls of which it has results, as of a `Row`."""
+        """The ids of the calls of which it has results."""
+        return self.results
+
+
+class RecordEntry(ChainRecord, frozen=True, kw_only=True, gc=False):  # type: ignore[misc]  # msgspec may freeze it
+    """An index entry: the properties of a record without its texts.
+
+    `moment` is the time of the record, otherwise that of the record before it, otherwise the first known time; None if
+    no record has one. `role` is user or assistant if the record has a message. `prompt`: it is a person's text, which
+    can open a turn. `told`: a client wrote all of its texts by itself. `raised`: the client sends it directly after the
+    answer or result before it. `injected`: its text was inserted by Claude Code, or by a person while the model was
+    busy. `interruption`: it is Claude Code's note that a person stopped the model. `logical` is the last record before
+    a compaction, as its boundary names it. `whole`: the summary holds the history with which the session goes on, even
+    if no message precedes it.
+
+    `response` is the id that an answer had in the conversation. `made_up` are the calls to which a record that is no
+    message gives results. `key` is the same for all copies of a record (see `record_key`). `repeats`: an earlier record
+    has the same uuid, so this one is not shown. `rewinds`: it removes earlier turns from the session.
+
+    `edit`: behind this boundary, the messages that an edit leaves are written again. `copies` are the lines of the
+    earliest records with the messages that this one writes again, None if it writes new ones; `evicts` are the calls
+    whose results it evicts.
+    """
+
+    logical: str | None = None
+    role: str | None = None
+    prompt: bool = False
+    told: bool = False
+    raised: bool = False
+    injected: bool = False
+    interruption: bool = False
+    response: str | None = None
+    made_up: tuple[str, ...] = ()
+    usage: AnswerUsage | None = None
+    whole: bool = False
+    key: bytes = b""
+    repeats: bool = False
+    rewinds: bool = False
+    edit: bool = False
+    copies: tuple[int, ...] | None = None
+    evicts: tuple[str, ...] = ()
+
+    @property
+    def result_ids(self) -> tuple[str, ...]:
+        """The ids of the calls of which it has results, those that were made up included."""
         return self.results or self.made_up
 
 
@@ -271,8 +291,7 @@ def entry_of(record: SessionRecord, moment: datetime | None, found: RecordMessag
 
     If `fields` has no `uuid`, the line number is used as the uuid.
     """
-    parts = found.parts
-    results = tuple([part.call_id for part in parts if isinstance(part, ResultMessage)])
+    parts, results = found.parts, found.results
     role = ("user" if results or parts[0].kind in OPENING_KINDS else "assistant") if parts else None
     told = bool(parts) and all(part.kind == "client" for part in parts)
     return RecordEntry(
@@ -282,9 +301,10 @@ def entry_of(record: SessionRecord, moment: datetime | None, found: RecordMessag
         uuid=fields.pop("uuid", str(record.line)),
         key=fields.pop("key", None) or record_key(msgspec.json.encode(record.value)),
         role=role,
+        spoken=bool(parts or fields.get("made_up")),
         prompt=role == "user" and not results and not told and not fields.get("interruption"),
         told=told,
-        calls=tuple([part.call_id for part in parts if isinstance(part, CallMessage)]),
+        calls=found.calls,
         results=results,
         **fields,
     )

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 DEFAULT = "claude"
 """The format of a session file whose name matches no other format."""
 
-_BUILT_IN = ("foldmark.formats.claude:ClaudeFormat", "foldmark.formats.codex:CodexFormat")
+_BUILT_IN = ("foldmark.formats.claude.claude_format:ClaudeFormat", "foldmark.formats.codex:CodexFormat")
 
 
 class SessionPath(NamedTuple):
@@ -191,6 +191,11 @@ class SessionFormat:
         from foldmark.formats.messages import index_in_order
 
         return index_in_order(records, carried, self.messages)
+
+    def is_beside(self, record: dict[str, Any]) -> bool:
+        """Return True for a record that neither the person nor the main model said: a subagent's, or one that the agent
+        inserted."""
+        return False
 
     def rewrites(self, record: dict[str, Any]) -> bool:
         """Return True if the agent may write earlier messages again behind this record, with their old times."""

@@ -11,7 +11,7 @@ from guest import inside, visit
 
 import foldmark
 from foldmark.core.request import Usage
-from foldmark.formats.claude import project_folder
+from foldmark.formats.claude.claude_format import project_folder
 from foldmark.sending.status import record_usage
 
 ONE, TWO = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"

@@ -16,6 +16,7 @@ from foldmark.formats.claude.resumption import (
     Links,
     ResumedChain,
     SentMessages,
+    is_resumable,
     messages_of,
     path_from,
     resume,
@@ -35,7 +36,7 @@ def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingPr
     again behind it has left. If no message has a uuid, as in other programs' files, which Claude Code does not resume,
     all are active.
     """
-    if not any(entry.spoken and entry.uuid and not entry.aside for entry in entries):
+    if not is_resumable(entries):
         return None
     resumed = resume(entries, before.get("tips", ()))
     newest = messages_of(resumed.order, before.get("open", ()))

@@ -11,9 +11,9 @@ Blocks keep their order. Where the format leaves a choice:
   rest of the attachment is kept in `data={"attachment": ...}`, for an export.
 - What Claude Code told its model by itself becomes `client` messages (`told`). An attachment with one text is kept in
   `data={"told": ...}` without that text, for an export; of another one, that is empty.
-- An API error that Claude Code wrote in place of an answer (`isApiErrorMessage`) is not a message: no model reads it.
+- An API error that Claude Code wrote in place of an answer is not a message: no model reads it.
 - A record that an export made up (`MADE_UP`) is not a message either.
-- A message keeps nothing else of its record: no uuids, paths or copies of a result (`toolUseResult`).
+- A message keeps nothing else of its record: no uuids, paths or copies of a result.
 """
 
 import re
@@ -22,19 +22,11 @@ from typing import Any
 
 from foldmark.core.assembly.media import IMPORTED
 from foldmark.core.patterns import pattern
+from foldmark.formats.claude.members import CLIENT, ERROR, MADE_UP, RESPONSE, SAID, is_api_error
 from foldmark.formats.claude.told import INJECTED, kept, told
 from foldmark.formats.messages import NOTHING, CallMessage, Data, Part, RecordMessages, ResultMessage, TextMessage
 from foldmark.text import queued
 from foldmark.wires.lenient_json import filled_text, member
-
-MADE_UP = "foldmark_made_up"
-"""Marks a record that only completes an exported session and was not in the conversation."""
-
-CLIENT = "foldmark_client"
-"""Marks an exported record whose text a client wrote by itself."""
-
-RESPONSE = "foldmark_response"
-"""The member for the original response id (null: none) of an exported record whose answer got a new id."""
 
 FULL = pattern(
     r"(prompt|input|conversation|request) (is )?too long|context (limit|window|length)|exceeds? .{0,40}\bcontext",
@@ -42,8 +34,8 @@ FULL = pattern(
 )
 """Matches an API error that reports a full context."""
 
-_USER_BLOCKS = frozenset({"image", "document", "search_result"})
-_ASSISTANT_BLOCKS = frozenset({"thinking", "redacted_thinking"})
+USER_BLOCKS = frozenset({"image", "document", "search_result"})
+ASSISTANT_BLOCKS = frozenset({"thinking", "redacted_thinking"})
 _SERVER_TOOLS = ("_tool_use", "_tool_result")  # tools that the provider runs: server_tool_use and the like
 
 
@@ -52,7 +44,7 @@ def read_message(record: Any) -> RecordMessages:
     role = record.get("type") if isinstance(record, dict) else None
     if role in ("attachment", "system"):
         return _read_told(record)
-    if role not in ("user", "assistant") or record.get(MADE_UP) is True or is_api_error(record):
+    if role not in SAID or record.get(MADE_UP) is True or is_api_error(record):
         return NOTHING
     message = record.get("message")
     content = message.get("content") if isinstance(message, dict) else None
@@ -65,11 +57,6 @@ def read_message(record: Any) -> RecordMessages:
     return _read_user(content, "client" if record.get(CLIENT) is True else "user")
 
 
-def is_api_error(record: Any) -> bool:
-    """Return True if Claude Code wrote an API error in place of an answer."""
-    return isinstance(record, dict) and record.get("isApiErrorMessage") is True and record.get("type") == "assistant"
-
-
 def is_thinking(record: Any) -> bool:
     """Return True if an answer's record holds thinking and nothing else."""
     blocks = _listed(member(record, "message", "content")) if member(record, "type") == "assistant" else []
@@ -78,15 +65,15 @@ def is_thinking(record: Any) -> bool:
 
 def only_thinking(kinds: Sequence[str]) -> bool:
     """Return True if these are the kinds of an answer's blocks that hold thinking and nothing else."""
-    return bool(kinds) and _ASSISTANT_BLOCKS.issuperset(kinds)
+    return bool(kinds) and ASSISTANT_BLOCKS.issuperset(kinds)
 
 
 def says_full(record: dict[str, Any]) -> bool:
     """Return True if a record is an API error that reports a full context."""
-    if record.get("isApiErrorMessage") is not True:
+    if not is_api_error(record):
         return False
     texts = (block.get("text") for block in _listed(member(record, "message", "content")) if _kind(block) == "text")
-    return any(isinstance(text, str) and FULL.search(text) for text in (record.get("errorDetails"), *texts))
+    return any(isinstance(text, str) and FULL.search(text) for text in (record.get(ERROR[-1]), *texts))
 
 
 def response_of(record: dict[str, Any]) -> str | None:
@@ -103,7 +90,9 @@ def message_id(record: dict[str, Any]) -> str | None:
 
 def made_results(record: dict[str, Any]) -> tuple[str, ...]:
     """Return the calls to which a record that was made up gives results."""
-    blocks = _listed(member(record, "message", "content")) if record.get(MADE_UP) is True else []
+    if record.get(MADE_UP) is not True or record.get("type") != "user":
+        return ()
+    blocks = _listed(member(record, "message", "content"))
     return tuple(filter(None, (filled_text(member(block, "tool_use_id")) for block in blocks)))
 
 
@@ -144,7 +133,7 @@ def _read_user(blocks: list[Any], speaker: str = "user") -> RecordMessages:
             data: Data | None = {"blocks": others} if others else None
             failed, plain = block.get("is_error") is True, isinstance(content, str)
             parts.append(ResultMessage(block["tool_use_id"], text, failed, data, plain))
-        elif kind in _USER_BLOCKS:
+        elif kind in USER_BLOCKS:
             attached.append(block)
         else:
             complete = False
@@ -165,7 +154,7 @@ def _read_assistant(content: list[Any], response: str | None) -> RecordMessages:
             parts.append(TextMessage("assistant", block["text"], data or None))
         elif kind == "tool_use" and filled_text(block.get("id")) and filled_text(block.get("name")):
             parts.append(CallMessage(block["id"], block["name"], block.get("input", {}), data or None))
-        elif kind in _ASSISTANT_BLOCKS:
+        elif kind in ASSISTANT_BLOCKS:
             parts.append(TextMessage("assistant", "", {**data, "blocks": [{**block, IMPORTED: True}]}))
         elif kind.endswith(_SERVER_TOOLS):
             parts.append(TextMessage("assistant", "", {**data, "blocks": [block]}))

@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from foldmark.core.agents import is_uuid
 from foldmark.core.errors import FoldmarkError
-from foldmark.formats.claude import ClaudeFormat, project_folder
+from foldmark.formats.claude.claude_format import ClaudeFormat, project_folder
+from foldmark.formats.claude.members import SAID, is_aside, new_record
 from foldmark.formats.session_file import MAX_LINE, SessionFile
 from foldmark.formats.session_format import ResumeCommand, SessionPath, SessionSurroundings, existing, folder_in
 from foldmark.wires.lenient_json import NotJsonError, decode, encode_line
@@ -46,8 +47,8 @@ def is_subagents(session: SessionPath) -> bool:
     found = False
     with SessionFile(session.path) as file:
         for record in file.records():
-            if record.type in ("user", "assistant"):
-                if record.value.get("isSidechain") is not True:
+            if record.type in SAID:
+                if not is_aside(record.value):
                     return False
                 found = True
     return found
@@ -75,17 +76,12 @@ def new_lines(
     where: SessionSurroundings, new_id: str, message_id: str, prompt: str, mark: dict[str, object], moment: str
 ) -> bytes:
     """Return a session with one message, marked by `continue_metadata`. `moment` is in UTC, ISO 8601."""
+    place = {"cwd": os.fspath(where.cwd)} if where.cwd else {}
     return encode_line(
         {
-            "parentUuid": None,
-            "isSidechain": False,
-            **({"cwd": os.fspath(where.cwd)} if where.cwd else {}),
-            "sessionId": new_id,
-            **where.members,
+            **new_record(None, message_id, new_id, moment, {**place, **where.members}),
             "type": "user",
             "message": {"role": "user", "content": prompt},
-            "uuid": message_id,
-            "timestamp": moment,
             "continue_metadata": mark,
         }
     )
@@ -135,6 +131,6 @@ def _newest_record(path: Path) -> dict[str, Any]:
     """Return the last message that names a folder, or {} if there is none near the end. Raises SessionFileError."""
     with SessionFile(path) as file:
         for record in file.backwards(_MOST):
-            if folder_in(record) and record.get("type") in ("user", "assistant"):
+            if folder_in(record) and record.get("type") in SAID:
                 return dict(record)
     return {}

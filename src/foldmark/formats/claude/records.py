@@ -13,25 +13,30 @@ from sys import intern
 from typing import Any, Literal
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.dialects.anthropic.usage import context_usage
-from foldmark.formats.claude.blocks import (
+from foldmark.formats.claude.blocks import is_thinking, made_results, message_id, read_message, response_of, says_full
+from foldmark.formats.claude.members import (
+    CHAINED,
+    PARENT,
+    SAID,
+    SESSION,
+    compaction,
     is_api_error,
-    is_thinking,
-    made_results,
-    message_id,
-    read_message,
-    response_of,
-    says_full,
+    is_aside,
+    is_boundary,
+    is_injected,
+    is_summary,
 )
 from foldmark.formats.messages import (
     NOTHING,
     AnswerUsage,
+    ChainRecord,
     Leaf,
     PreservedRecords,
     RecordEntry,
+    RecordMessages,
     TextMessage,
     entry_of,
     record_key,
@@ -44,103 +49,71 @@ from foldmark.wires.lenient_json import filled_text, member, whole_number, whole
 INTERRUPTIONS = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
 """User messages that Claude Code writes when a person stops the model."""
 
-CHAINED = frozenset({"user", "assistant", "system", "attachment"})
-"""Types of records that can be a parent."""
-
-SAID = ("user", "assistant")
-"""Types of records that are the user's or the model's."""
+LEAF = "last-prompt"
+"""The type of records that name the end of the active branch."""
 
 _USAGE = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 Fault = Literal[
-    "no message", "message", "content", "plain", "null block", "bad block", "unsigned", "attachment",
-    "uuid", "parent", "time", "model", "full", "constant", "mark", "bytes",
+    "no message", "message", "content", "plain", "null block", "bad block", "no id", "unsigned",
+    "attachment", "uuid", "parent", "time", "model", "full", "constant", "mark", "bytes",
 ]  # fmt: skip
 """Faults of a record, which `doctor.claude` explains. `message`: it is not an object. `constant`: NaN or Infinity.
 `mark`: a byte order mark inside the file. `full`: the error for a full context."""
 
 
-class Row(Struct, kw_only=True, eq=False):
+class Row(ChainRecord, kw_only=True, eq=False, gc=False):
     """A line, or a record that a repair adds (`line` 0).
 
-    `state`: a record, a broken line (with the `reason`), another JSON value, or `null`. `leaf` is the leaf that a
-    `last-prompt` record names. `calls` and `results` are pairs of a block's position and its call id, "" if unusable.
-    `failed`: it is an API error in place of an answer. `thinking`: it holds thinking and nothing else.
-    `prompted_by` is the call for which Claude Code injected it.
-    `spoilt` are positions of blocks with a fault. `blocks` counts all blocks. `end` is the offset of the end of a
-    record that is only a part of its line. `gone`: a repair leaves the line out.
+    `state`: a record, a broken line (with the `reason`), another JSON value, or `null`. `places` are the positions of
+    the blocks with its calls or results, and `spoilt` those of blocks with a fault. `blocks` counts all blocks. `end`
+    is the offset of the end of a record that is only a part of its line. `gone`: a repair leaves the line out.
     """
 
-    line: int
-    offset: int = 0
-    end: int | None = None
     state: Literal["record", "broken", "value", "null"] = "record"
     reason: str = ""
     type: str = ""
-    uuid: str | None = None
-    parent: str | None = None
-    side: bool = False
-    response: str | None = None
     session: str | None = None
-    calls: tuple[tuple[int, str], ...] = ()
-    results: tuple[tuple[int, str], ...] = ()
+    places: tuple[int, ...] = ()
     spoilt: tuple[int, ...] = ()
     blocks: int = 0
     faults: tuple[Fault, ...] = ()
-    boundary: bool = False
-    summary: bool = False
-    preserved: PreservedRecords | None = None
-    leaf: Leaf | None = None
-    moment: datetime | None = None
-    failed: bool = False
-    thinking: bool = False
-    prompted_by: str | None = None
+    end: int | None = None
     gone: bool = False
 
-    @property
-    def chained(self) -> bool:
-        """True if the record can be part of a chain. It can be a parent if it has a uuid."""
-        return not self.gone and self.type in CHAINED
+    def leave_out(self) -> None:
+        """Take the line out of the session."""
+        self.gone = True
+        self.chained = self.said = self.spoken = self.passing = False
 
-    @property
-    def said(self) -> bool:
-        """True if the line is a message of the user or the model."""
-        return not self.gone and self.type in SAID
 
-    @property
-    def message_id(self) -> str | None:
-        """The id of the answer whose line it is."""
-        return self.response
+def _chain_members(value: dict[str, Any], found: RecordMessages) -> dict[str, Any]:
+    """Return the fields of a record with these messages that every reader of a chain needs (`ChainRecord`)."""
+    kind, parts = value.get("type"), found.parts
+    is_known = isinstance(kind, str)
+    only_texts = all(isinstance(part, TextMessage) for part in parts)
+    return {
+        "uuid": filled_text(value.get("uuid")),
+        "parent": filled_text(value.get(PARENT)),
+        "side": (filled_text(value.get("agentId")) or "") if is_aside(value) else None,
+        "message_id": message_id(value),
+        "prompted_by": filled_text(value.get("sourceToolUseID")),
+        "chained": is_known and kind in CHAINED,
+        "said": kind in SAID,
+        "is_answer": kind == "assistant",
+        "passing": kind == "progress",
+        "failed": is_api_error(value),
+        "thinking": is_thinking(value),
+        "compacts": bool(parts) and only_texts and kind != "assistant" and is_summary(value),
+        "boundary": is_boundary(value),
+        "preserved": _preserved(value),
+        "leaf": _leaf(value),
+    }
 
-    @property
-    def spoken(self) -> bool:
-        """True if the line is a message that a request may contain."""
-        return self.said and not self.failed
 
-    @property
-    def is_answer(self) -> bool:
-        """True if the line is the model's."""
-        return self.type == "assistant"
-
-    @property
-    def passing(self) -> bool:
-        """True if the line only reports progress."""
-        return not self.gone and self.type == "progress"
-
-    @property
-    def aside(self) -> bool:
-        """True if the line is a subagent's."""
-        return self.side
-
-    @property
-    def call_ids(self) -> list[str]:
-        """The ids of its calls."""
-        return [id for _, id in self.calls]
-
-    @property
-    def result_ids(self) -> list[str]:
-        """The ids of the calls of which it has results."""
-        return [id for _, id in self.results]
+def is_edit(record: dict[str, Any], behind: dict[str, Any] | None) -> bool:
+    """Return True if all messages that stay are written again behind this record (see `SessionFormat.is_edit`)."""
+    return is_boundary(record) and behind is not None and not is_summary(behind) and _preserved(record) is None
 
 
 # -- For an import
@@ -157,8 +130,9 @@ def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Cont
     moment: datetime | None = None
     for record in records:
         value = record.value if isinstance(record.value, dict) else {}
-        moment = record_time(value) or moment
-        entry = _entry(record, value, moment)
+        own = record_time(value)
+        moment = own or moment
+        entry = _entry(record, value, moment, timed=own is not None)
         if (uuid := entry.uuid) is not None and entry.role is not None:
             if uuid in seen or entry.key in known:
                 entry = entry_of(record, moment, NOTHING, uuid=None, key=entry.key, side=entry.side, repeats=True)
@@ -172,48 +146,34 @@ def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Cont
     return with_moments(entries)
 
 
-def _entry(record: SessionRecord, value: dict[str, Any], moment: datetime | None) -> RecordEntry:
+def _entry(record: SessionRecord, value: dict[str, Any], moment: datetime | None, *, timed: bool) -> RecordEntry:
     reading = read_message(value)
     parts = reading.parts
-    texts = [part for part in parts if isinstance(part, TextMessage)]
     kind = value.get("type")
-    is_user = bool(parts) and kind != "assistant"
-    interruption = is_user and len(parts) == 1 and bool(texts) and texts[0].text in INTERRUPTIONS
-    uuid = filled_text(value.get("uuid"))
+    text = parts[0].text if len(parts) == 1 and isinstance(parts[0], TextMessage) and kind != "assistant" else None
+    about = _chain_members(value, reading)
+    uuid: str | None = about["uuid"]
     return entry_of(
         record,
         moment,
         reading,
-        uuid=uuid,
+        **about,
+        timed=timed,
         key=record_key(uuid.encode() if uuid else _without_session(record.value)),
-        parent=filled_text(value.get("parentUuid")),
         logical=filled_text(value.get("logicalParentUuid")),
-        side=(filled_text(value.get("agentId")) or "") if value.get("isSidechain") is True else None,
-        failed=not parts and is_api_error(value),
-        injected=kind == "attachment" or value.get("isMeta") is True,
+        injected=kind == "attachment" or is_injected(value),
         raised=bool(parts) and kind == "attachment",
-        interruption=interruption,
+        interruption=text in INTERRUPTIONS,
         response=response_of(value) if parts else None,
-        message_id=message_id(value),
         made_up=made_results(value),
-        prompted_by=filled_text(value.get("sourceToolUseID")),
         usage=_usage(value) if parts and kind == "assistant" else None,
-        compacts=is_user and value.get("isCompactSummary") is True and len(texts) == len(parts),
-        preserved=_preserved(value) if "compactMetadata" in value else None,
-        chained=isinstance(kind, str) and kind in CHAINED,
-        said=isinstance(kind, str) and kind in SAID,
-        passing=kind == "progress",
-        is_answer=kind == "assistant",
-        thinking=is_thinking(value),
-        boundary=_is_boundary(value),
-        leaf=_leaf(value),
     )
 
 
 def _without_session(value: Any) -> bytes:
     """Return a record as JSON without the session id, so that it is the same in all copies of its session."""
     if isinstance(value, dict):
-        value = {name: each for name, each in value.items() if name != "sessionId"}
+        value = {name: each for name, each in value.items() if name != SESSION}
     return msgspec.json.encode(value)
 
 
@@ -229,13 +189,9 @@ def _usage(value: dict[str, Any]) -> AnswerUsage | None:
     return AnswerUsage(model, response_of(value), *(number or 0 for number in numbers))
 
 
-def _is_boundary(value: dict[str, Any]) -> bool:
-    return value.get("type") == "system" and value.get("subtype") == "compact_boundary"
-
-
 def _leaf(value: dict[str, Any]) -> Leaf | None:
     """Return the leaf that a record names. Claude Code ignores one that is null, unless a person chose it."""
-    if value.get("type") != "last-prompt" or "leafUuid" not in value:
+    if value.get("type") != LEAF or "leafUuid" not in value:
         return None
     uuid, pinned = filled_text(value["leafUuid"]), value.get("explicit") is True
     return Leaf(uuid, pinned) if uuid or (pinned and value["leafUuid"] is None) else None
@@ -243,7 +199,7 @@ def _leaf(value: dict[str, Any]) -> Leaf | None:
 
 def _preserved(value: dict[str, Any]) -> PreservedRecords | None:
     """Return the records that a compaction preserves, as its own record lists them."""
-    listed, segment = (member(value, "compactMetadata", f"preserved{each}") for each in ("Messages", "Segment"))
+    listed, segment = (member(compaction(value), name) for name in ("preservedMessages", "preservedSegment"))
     if isinstance(uuids := member(listed, "uuids"), list):
         return PreservedRecords(filled_text(listed.get("anchorUuid")), tuple(filter(filled_text, uuids)))
     if isinstance(segment, dict):
@@ -292,28 +248,22 @@ def recovered(session: SessionFile, row: Row) -> Iterator[Row]:
 def row_of(record: SessionRecord, raw: bytes) -> Row:
     """Return the row of a record, which is an object. `raw` is its line."""
     value = record.value
-    session = filled_text(value.get("sessionId"))
+    session, moment, reading = filled_text(value.get(SESSION)), record_time(value), read_message(value)
     row = Row(
         line=record.line,
         offset=record.offset,
+        **_chain_members(value, reading),
+        calls=reading.calls,
+        results=reading.results or made_results(value),
+        moment=moment,
         type=intern(record.type),
-        uuid=filled_text(value.get("uuid")),
-        parent=filled_text(value.get("parentUuid")),
-        side=value.get("isSidechain") is True,
         session=intern(session) if session else None,
-        boundary=_is_boundary(value),
-        summary=value.get("isCompactSummary") is True,
-        preserved=_preserved(value),
-        leaf=_leaf(value),
-        moment=record_time(value),
-        failed=is_api_error(value),
-        thinking=is_thinking(value),
-        prompted_by=filled_text(value.get("sourceToolUseID")),
     )
+    row.spoken = bool(reading.parts or row.results)
     faults = list(_bytes_faults(raw, record.line))
     if row.type in CHAINED:
         faults += _link_faults(value, row)
-        if row.type in ("user", "assistant"):
+        if row.said:
             faults += _message_faults(value, row)
         elif row.type == "attachment" and not isinstance(value.get("attachment"), dict):
             faults.append("attachment")
@@ -343,7 +293,7 @@ def _refuse(name: str) -> None:
 def _link_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
     if row.uuid is None:
         yield "uuid"
-    if row.parent is None and ("parentUuid" not in value or value["parentUuid"] is not None):
+    if row.parent is None and (PARENT not in value or value[PARENT] is not None):
         yield "parent"
     time = value.get("timestamp")
     if record_time(value) is None and (not isinstance(time, int | float) or isinstance(time, bool)):
@@ -351,21 +301,19 @@ def _link_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
 
 
 def _message_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
-    """Yield the faults of a message, and set the response and blocks of its row."""
+    """Yield the faults of a message, and set the blocks of its row."""
     message = value.get("message")
     if not isinstance(message, dict):
         yield "no message" if message is None else "message"
         return
-    content, is_answer = message.get("content"), row.type == "assistant"
-    if is_answer:
-        row.response = filled_text(message.get("id"))
-        if filled_text(message.get("model")) is None and message.get("model") != "":
-            yield "model"
+    content = message.get("content")
+    if row.is_answer and filled_text(message.get("model")) is None and message.get("model") != "":
+        yield "model"
     if says_full(value):
         yield "full"
     if isinstance(content, str):
         row.blocks = 1
-        if is_answer:
+        if row.is_answer:
             yield "plain"
     elif isinstance(content, list):
         yield from _block_faults(content, row)
@@ -374,7 +322,7 @@ def _message_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
 
 
 def _block_faults(content: list[Any], row: Row) -> Iterator[Fault]:
-    calls, results, spoilt = [], [], []
+    places, spoilt = [], []
     for at, block in enumerate(content):
         fault: Fault | None = None
         kind = member(block, "type")
@@ -384,14 +332,16 @@ def _block_faults(content: list[Any], row: Row) -> Iterator[Fault]:
             fault = "bad block"
         elif kind == "thinking" and not filled_text(block.get("signature")):
             fault = "unsigned"
-        elif kind == "tool_use" and row.type == "assistant":
-            if filled_text(block.get("id")) and filled_text(block.get("name")):
-                calls.append((at, block["id"]))
+        elif names := _PAIRED.get((row.type, kind)):
+            if all(filled_text(block.get(name)) for name in names):
+                places.append(at)
             else:
-                fault = "bad block"
-        elif kind == "tool_result" and row.type == "user":
-            results.append((at, filled_text(block.get("tool_use_id")) or ""))
+                fault = "no id" if kind == "tool_result" else "bad block"
         if fault:
             spoilt.append(at)
             yield fault
-    row.blocks, row.calls, row.results, row.spoilt = len(content), tuple(calls), tuple(results), tuple(spoilt)
+    row.blocks, row.places, row.spoilt = len(content), tuple(places), tuple(spoilt)
+
+
+_PAIRED = {("assistant", "tool_use"): ("id", "name"), ("user", "tool_result"): ("tool_use_id",)}
+"""The members of a call, and of a result, that have to be texts."""

@@ -22,63 +22,19 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import pairwise
-from typing import Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import Generic, NamedTuple, Self, TypeVar
 
 from msgspec import Struct
 
 from foldmark.formats.chain import leaf_at_end
 from foldmark.formats.claude.records import Row
-from foldmark.formats.messages import NOWHERE, Leaf, PreservedRecords
+from foldmark.formats.messages import NOWHERE, ChainRecord, Leaf
 
 MISSING = "[Tool result missing due to internal error]"
 """The result that Claude Code makes up for a call whose result is not in the message behind it."""
 
 _NEAR = timedelta(seconds=5)
 _EARLIEST = datetime.min.replace(tzinfo=UTC)
-
-
-class ChainRecord(Protocol):
-    """What decides whether a record is sent, and where. A `Row` and a `RecordEntry` have it.
-
-    `message_id` is the id of the answer whose line it is. `chained`: it can be part of a chain. `said`: it is a line of
-    the user or the model. `passing`: it only reports progress. `spoken`: it has content for the model. `aside`: it is a
-    subagent's. `thinking`: it holds thinking and nothing else.
-    """
-
-    @property
-    def uuid(self) -> str | None: ...
-    @property
-    def parent(self) -> str | None: ...
-    @property
-    def moment(self) -> datetime | None: ...
-    @property
-    def chained(self) -> bool: ...
-    @property
-    def said(self) -> bool: ...
-    @property
-    def passing(self) -> bool: ...
-    @property
-    def spoken(self) -> bool: ...
-    @property
-    def aside(self) -> bool: ...
-    @property
-    def boundary(self) -> bool: ...
-    @property
-    def preserved(self) -> PreservedRecords | None: ...
-    @property
-    def leaf(self) -> Leaf | None: ...
-    @property
-    def message_id(self) -> str | None: ...
-    @property
-    def is_answer(self) -> bool: ...
-    @property
-    def thinking(self) -> bool: ...
-    @property
-    def prompted_by(self) -> str | None: ...
-    @property
-    def call_ids(self) -> Sequence[str]: ...
-    @property
-    def result_ids(self) -> Sequence[str]: ...
 
 
 R = TypeVar("R", bound=ChainRecord)
@@ -206,6 +162,11 @@ class ResumedChain(Struct, Generic[R], frozen=True):
     links: Links[R]
 
 
+def is_resumable(rows: Iterable[ChainRecord]) -> bool:
+    """Return True if Claude Code takes the records for a session: it skips messages without a uuid."""
+    return any(row.spoken and row.uuid and not row.aside for row in rows)
+
+
 def resume(rows: Sequence[R], outside: Collection[str] = ()) -> ResumedChain[R]:
     """Return the records of a session that are sent on resuming. `outside`: see `Links`."""
     links = Links(rows, outside)
@@ -245,7 +206,7 @@ def _tip(links: Links[R], leaf: Leaf, last: R | None, kept: str | None) -> R | N
         if end is not None and (found := _said_above(links, end)):
             tips = {found.uuid: found}
     candidates = (tips or known).values()
-    return max((row for row in candidates if not row.aside), key=lambda row: row.moment or _EARLIEST, default=None)
+    return max((row for row in candidates if not row.aside), key=lambda row: row.own_time or _EARLIEST, default=None)
 
 
 def _said_above(links: Links[R], row: R | None) -> R | None:
@@ -281,18 +242,18 @@ class _Nearest(Generic[R]):
     the records, because a record that was met is passed over for good."""
 
     def __init__(self, rows: Iterable[R]) -> None:
-        timed = [(row.moment, -at, row) for at, row in enumerate(rows) if row.moment is not None]
+        timed = [(row.own_time, -at, row) for at, row in enumerate(rows) if row.own_time is not None]
         timed.sort(key=lambda each: each[:2])
         self._rows = {side: [row for *_, row in timed if row.aside == side] for side in (False, True)}
-        self._times = {side: [row.moment or _EARLIEST for row in rows] for side, rows in self._rows.items()}
+        self._times = {side: [row.own_time or _EARLIEST for row in rows] for side, rows in self._rows.items()}
         self._older = {side: [at - 1 for at in range(len(rows))] for side, rows in self._rows.items()}
 
     def before(self, row: R, met: Collection[str | None]) -> R | None:
         """Return the record that is not `met` and is older than `row` by the least time, up to five seconds."""
-        if row.moment is None:
+        if row.own_time is None:
             return None
         rows, older = self._rows[row.aside], self._older[row.aside]
-        at = bisect_right(self._times[row.aside], row.moment) - 1
+        at = bisect_right(self._times[row.aside], row.own_time) - 1
         passed = []
         while at >= 0 and rows[at].uuid in met:
             passed.append(at)
@@ -300,7 +261,7 @@ class _Nearest(Generic[R]):
         for each in passed:
             older[each] = at
         found = rows[at] if at >= 0 else None
-        return found if found is not None and found.moment and row.moment - found.moment <= _NEAR else None
+        return found if found is not None and found.own_time and row.own_time - found.own_time <= _NEAR else None
 
 
 def _from_said(way: Sequence[R]) -> list[R]:
@@ -331,7 +292,7 @@ def with_siblings(chain: list[R], links: Links[R]) -> list[R]:
 
 
 def _by_time(rows: Iterable[R]) -> list[R]:
-    return sorted(rows, key=lambda row: row.moment or _EARLIEST)
+    return sorted(rows, key=lambda row: row.own_time or _EARLIEST)
 
 
 # -- Messages, calls and results
@@ -361,7 +322,7 @@ class SentMessages(Struct, Generic[R], frozen=True):
 def messages_of(order: Sequence[R], outside: Collection[str] = ()) -> SentMessages[R]:
     """Return the messages that are sent of these records. `outside` are open calls of the message before them."""
     results = {id for row in order if row.said for id in row.result_ids}
-    dropped = [row for row in order if row.is_answer and row.call_ids and results.isdisjoint(row.call_ids)]
+    dropped = [row for row in order if row.is_answer and row.calls and results.isdisjoint(row.calls)]
     gone = {id(row) for row in dropped}
     whole = {row.message_id for row in order if row.is_answer and not row.thinking and id(row) not in gone}
     for row in order:
@@ -377,7 +338,7 @@ def messages_of(order: Sequence[R], outside: Collection[str] = ()) -> SentMessag
         if message[0].is_answer:
             waiting = {}
             for row in message:
-                for call in row.call_ids:
+                for call in row.calls:
                     if call in met:
                         lost.append(Part(row, call))
                     else:
@@ -427,9 +388,9 @@ def _grouped(rows: Iterable[R]) -> list[list[R]]:
     order: dict[str, int] = {}
     for at, message in enumerate(messages):
         if message[0].is_answer:
-            if not any(before.thinking and row.call_ids for before, row in pairwise(message)):
-                message.sort(key=lambda row: bool(row.call_ids))
-            order = {call: place for place, call in enumerate(call for row in message for call in row.call_ids)}
+            if not any(before.thinking and row.calls for before, row in pairwise(message)):
+                message.sort(key=lambda row: bool(row.calls))
+            order = {call: place for place, call in enumerate(call for row in message for call in row.calls)}
             continue
         last = len(order)
         results = [row for row in message if row.result_ids]
@@ -483,9 +444,9 @@ def pair_calls(order: Sequence[Row]) -> Pairs:
     pairs: dict[str, list[PairedCall]] = {}
     spare: list[CallBlock] = []
     for row in order:
-        for at, id in row.calls:
+        for at, id in zip(row.places, row.calls, strict=False):
             pairs.setdefault(id, []).append(PairedCall(CallBlock(row, at, id)))
-        for at, id in row.results:
+        for at, id in zip(row.places, row.results, strict=False):
             result = CallBlock(row, at, id)
             if not _answers(reversed(pairs.get(id, ())), result):
                 spare.append(result)

@@ -8,6 +8,8 @@ page may contain anything, or in a model's own text. Standard library only, beca
 import re
 from typing import IO, Any
 
+from foldmark.formats.claude.members import is_summary
+
 OTHERS = "<INSTRUCTIONS-TO-EPISODIC-MEMORY>DO NOT INDEX THIS CHAT</INSTRUCTIONS-TO-EPISODIC-MEMORY>"
 OURS = "DO NOT INDEX THIS SESSION"
 
@@ -92,11 +94,7 @@ def _texts(value: Any, depth: int) -> list[str]:
     if not isinstance(value, dict) or depth > _DEPTH:
         return []
     kind = value.get("type")
-    if (
-        (isinstance(kind, str) and kind in _IGNORED)
-        or value.get("role") == "assistant"
-        or value.get("isCompactSummary") is True
-    ):
+    if (isinstance(kind, str) and kind in _IGNORED) or value.get("role") == "assistant" or is_summary(value):
         return []
     queued = value.get("attachment") if value.get("type") == "attachment" else None
     found = _texts({"prompt": queued.get("prompt")}, depth + 1) if isinstance(queued, dict) else []

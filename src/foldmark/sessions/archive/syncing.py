@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from foldmark.core.ports import Progress
 from foldmark.core.wording import one_line
-from foldmark.formats.claude import project_folder
+from foldmark.formats.claude.claude_format import project_folder
 from foldmark.formats.places import NoSessionError, kind_in, session_path
 from foldmark.formats.plugins import custom_format, size_and_time
 from foldmark.formats.session_file import SessionFile, SessionFileError

@@ -39,7 +39,7 @@ from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.segments import END, until
 from foldmark.core.wording import one_line
-from foldmark.formats.claude.blocks import CLIENT, MADE_UP, RESPONSE
+from foldmark.formats.claude.members import CLIENT, INJECTED, MADE_UP, RESPONSE, SUMMARY, new_record
 from foldmark.formats.claude.told import told_again
 from foldmark.formats.places import session_path
 from foldmark.formats.session_format import DEFAULT, ResumeCommand, format_named, resume_command
@@ -117,15 +117,7 @@ def records(pieces: Sequence[ExportedPiece], to: Exporting) -> Iterator[Block]:
         behind = piece.event.turn_id if joins or piece.blocks[0]["type"] == "tool_result" else None
         moment = max(moment, _milliseconds(piece.event.created_at))
         uuid = str(_uuid(to.agent_id, piece))
-        record: Block = {
-            "parentUuid": parent,
-            "isSidechain": False,
-            "userType": "external",
-            "cwd": to.cwd,
-            "sessionId": to.session_id,
-            "uuid": uuid,
-            "timestamp": moment,
-        }
+        record = new_record(parent, uuid, to.session_id, moment, {"userType": "external", "cwd": to.cwd})
         if index and (attached := content.attachment(piece.event)):
             record |= {"type": "attachment", "attachment": attached}
         elif told := told_again(member(piece.event.data, "told"), piece.event.content):
@@ -135,14 +127,14 @@ def records(pieces: Sequence[ExportedPiece], to: Exporting) -> Iterator[Block]:
             if piece.role == "assistant" and piece.answer != _response(piece.event):
                 record[RESPONSE] = _response(piece.event)
         if piece.made_up:
-            record |= {"isMeta": True} if piece.part == "omitted" else {}
+            record |= INJECTED if piece.part == "omitted" else {}
             record[MADE_UP] = True
         elif piece.event.kind in ("system", "client") or (joins and piece.part == "text" and record["type"] == "user"):
-            record["isMeta"] = True
+            record |= INJECTED
             if piece.event.kind == "client" and record["type"] == "user":
                 record[CLIENT] = True
         elif piece.event.kind == "summary" and index == 0:
-            record |= {"isVisibleInTranscriptOnly": True, "isCompactSummary": True}
+            record |= SUMMARY
         if index == 0:
             record["export_metadata"] = dict(to.about)
         yield record

@@ -9,26 +9,14 @@ from itertools import pairwise
 from math import inf
 
 from foldmark.core.wording import count, listing, one_line
-from foldmark.formats.claude.records import CHAINED, Fault, Row, rows
+from foldmark.formats.claude.members import TYPES
+from foldmark.formats.claude.records import Fault, Row, rows
 from foldmark.formats.claude.resumption import CallBlock, ResumedChain, pair_calls, resume
 from foldmark.formats.session_file import SessionFile
 from foldmark.formats.session_format import SessionPath
 from foldmark.sessions.doctor import Diagnosis, Finding, Weight, sorted_findings, unknown_types
 from foldmark.sessions.hook.tail import used, window_of
 from foldmark.wires.lenient_json import member
-
-KNOWN = CHAINED | {
-    "summary", "last-prompt", "custom-title", "ai-title", "tag", "relocated", "agent-name", "agent-color",
-    "agent-setting", "mode", "permission-mode", "isolation-latch", "worktree-state", "pr-link", "bridge-session",
-    "file-history-snapshot", "attribution-snapshot", "content-replacement", "fork-context-ref", "queue-operation",
-    "progress", "marble-origami-commit", "marble-origami-snapshot", "marble-origami-reset", "api-request",
-    "api-request-blob", "api-request-resumed", "api-request-shape", "artifact-autoreact-ledger",
-    "artifact-comment-monitor", "atis-latch", "continued-in", "cost-state", "data-flow-incomplete", "data-flow-records",
-    "derived-from", "dev-mods", "ended-by-model", "file-history-delta", "frame-link", "history-suppression",
-    "hybrid-organization", "memory-mode", "observer-ref", "repl-mode", "resume-head-vouch", "session-owner", "started",
-    "result", "tools-used",
-}  # fmt: skip
-"""Types of records that Claude Code writes, those of 2.1.332 included. `started` and `result` are of its workflows."""
 
 _CANNOT = "Claude Code cannot resume the session"
 _LOST = "the records before it are lost on resuming"
@@ -45,6 +33,7 @@ _SENT: dict[Fault, tuple[Weight, str, str]] = {
         "a block of its content cannot be used",
         "it is lost, or the request is refused, or never made",
     ),
+    "no id": ("loses", "a result without a call (no id)", "it is left out on resuming"),
     "unsigned": ("loses", "thinking without a signature", "it is sent as it is, and the provider refuses the request"),
 }
 """Faults of messages that are sent: weight, fault and consequence."""
@@ -83,14 +72,14 @@ def _lines(found: Sequence[Row]) -> Iterator[Finding]:
             case "value":
                 yield Finding("note", row.line, "JSON, but not an object; Claude Code skips the line")
         for fault in row.faults:
-            if fault in _ANYWHERE and not (row.side and fault == "uuid"):
+            if fault in _ANYWHERE and not (row.aside and fault == "uuid"):
                 yield Finding(_ANYWHERE[fault][0], row.line, _ANYWHERE[fault][1])
-    yield from unknown_types(Counter(row.type for row in found if row.state == "record" and row.type not in KNOWN))
+    yield from unknown_types(Counter(row.type for row in found if row.state == "record" and row.type not in TYPES))
 
 
 def _whole(session: SessionPath, found: Sequence[Row], resumed: ResumedChain[Row]) -> Iterator[Finding]:
     """Report findings about the whole file."""
-    if not resumed.chain and not any(row.said and not row.side for row in found):  # without uuids the last is sent
+    if not resumed.chain and not any(row.said and not row.aside for row in found):  # without uuids the last is sent
         is_subagents = any(row.said for row in found)
         why = "every message is a subagent's" if is_subagents else "there is no message in it"
         yield Finding("stops", None, f"{why}: Claude Code does not take it for a session")
@@ -100,13 +89,13 @@ def _whole(session: SessionPath, found: Sequence[Row], resumed: ResumedChain[Row
     elif ids and session.id not in ids:
         own = one_line(next(iter(ids)))[:100]
         yield Finding("note", None, f"the session id in it is {own}; Claude Code uses the file's name")
-    main = [row for row in found if row.chained and not row.side and not row.boundary and not row.summary]
+    main = [row for row in found if row.chained and not row.aside and not row.boundary and not row.compacts]
     roots = [row.line for row in main if row.parent is None and "parent" not in row.faults]
     if len(roots) > 1:
         where = f"{len(roots)} records without a parent (lines {listing(roots, 8)})"
         yield Finding("note", None, f"{where}: only the records below one of them are sent")
     inside = set(resumed.order)
-    beside = [row.line for row in found if row.said and not row.side and row not in inside]
+    beside = [row.line for row in found if row.said and not row.aside and row not in inside]
     if beside:
         where = f"other branches, or before a compaction; the last in line {beside[-1]}"
         yield Finding("note", None, f"{count(len(beside), 'message')} not sent on resuming: {where}")
@@ -115,7 +104,7 @@ def _whole(session: SessionPath, found: Sequence[Row], resumed: ResumedChain[Row
 def _chain(found: Sequence[Row], resumed: ResumedChain[Row]) -> Iterator[Finding]:
     """Report places where the chain of parents ends early."""
     links, inside = resumed.links, {*resumed.chain, *resumed.newest}
-    main = [row for row in found if row.chained and not row.side]
+    main = [row for row in found if row.chained and not row.aside]
     above = {below: row for row, below in pairwise(resumed.chain)}
     for row in main:
         loses = row in inside and row is not main[0]
@@ -131,10 +120,10 @@ def _chain(found: Sequence[Row], resumed: ResumedChain[Row]) -> Iterator[Finding
             yield Finding("loses" if loses else "note", row.line, f"{where}: {ending}")
     seen: dict[str, Row] = {}
     for row in found:
-        if not row.uuid or not (row.chained or row.type == "progress"):
+        if not row.uuid or not (row.chained or row.passing):
             continue
         other = seen.setdefault(row.uuid, row)
-        if other is not row and not row.side and (row.chained or other.chained):
+        if other is not row and not row.aside and (row.chained or other.chained):
             why = f"its uuid is that of line {other.line} as well"
             yield Finding("loses", row.line, f"{why}: one of the two is lost on resuming")
     for chain in (resumed.chain, resumed.newest):
@@ -142,7 +131,7 @@ def _chain(found: Sequence[Row], resumed: ResumedChain[Row]) -> Iterator[Finding
         if parent is not None and parent in chain:
             yield Finding("loses", chain[0].line, f"its ancestors form a loop (line {parent.line}): {_LOST}")
             break
-    aside = [row.line for row in resumed.chain if row.side]
+    aside = [row.line for row in resumed.chain if row.aside]
     if aside:
         where = f"{count(len(aside), 'record')} of a subagent within the session (lines {listing(aside, 8)})"
         yield Finding("note", aside[0], f"{where}: sent all the same")
@@ -161,7 +150,7 @@ def _messages(found: Sequence[Row], resumed: ResumedChain[Row]) -> Iterator[Find
             else:
                 yield Finding("note", row.line, f"{wrong}; it is not sent")
     last = resumed.chain[-1:]
-    answer = [row for row in resumed.chain if row.type == "assistant"][-1:]
+    answer = [row for row in resumed.chain if row.is_answer][-1:]
     if last and "time" in last[0].faults:
         why = "the last record has no timestamp: Claude Code does not find the session"
         yield Finding("stops", last[0].line, why)
@@ -180,7 +169,7 @@ def _is_met(row: Row, fault: Fault) -> bool:
     """
     if row.type == "user":
         return row.parent is not None and fault in ("no message", "null block")
-    return row.type == "assistant" and fault == "no message"
+    return row.is_answer and fault == "no message"
 
 
 def _tools(found: Sequence[Row], resumed: ResumedChain[Row]) -> Iterator[Finding]:
@@ -205,7 +194,7 @@ def _tools(found: Sequence[Row], resumed: ResumedChain[Row]) -> Iterator[Finding
 def _edited(found: Sequence[Row]) -> float:
     """Return the line of the first boundary behind which a plugin has written messages again; infinity without one."""
     boundaries = {row.uuid: row.line for row in found if row.boundary and row.preserved is None and row.uuid}
-    again = (boundaries[row.parent] for row in found if row.parent in boundaries and row.said and not row.summary)
+    again = (boundaries[row.parent] for row in found if row.parent in boundaries and row.said and not row.compacts)
     return min(again, default=inf)
 
 
@@ -217,7 +206,7 @@ def _fullness(session: SessionPath, file: SessionFile, resumed: ResumedChain[Row
             why = "Claude Code reported here that the context is full"
             yield Finding("loses" if row is last else "note", row.line, why)
     for row in reversed(resumed.order):
-        if row.type == "assistant" and (tokens := _tokens(file, row)):
+        if row.is_answer and (tokens := _tokens(file, row)):
             window = window_of({}, (session.id,), tokens, None)
             if tokens > 0.9 * window:
                 share = f"the context holds {tokens:,} of about {window:,} tokens"

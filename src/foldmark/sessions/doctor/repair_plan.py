@@ -5,13 +5,14 @@ Contents that stop Claude Code are changed. Every call that is sent is followed 
 unchanged.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
+from foldmark.formats.claude.members import ASIDE, PARENT
 from foldmark.formats.claude.records import Row, recovered, rows
 from foldmark.formats.claude.resumption import CallBlock, Links, ResumedChain, pair_calls, path_from, resume
 from foldmark.formats.session_file import SessionFile
@@ -83,7 +84,7 @@ class RepairPlan:
 
     def main(self) -> Iterator[tuple[Row | None, Row]]:
         """Yield every record of the main chain, preceded by the one before it in the file."""
-        main = [row for row in self.rows if row.chained and not row.side]
+        main = [row for row in self.rows if row.chained and not row.aside]
         return zip([None, *main], main, strict=False)
 
     def change(self, row: Row) -> RecordRepair:
@@ -96,7 +97,7 @@ class RepairPlan:
 
     def leave_out(self, row: Row, why: str) -> None:
         """Leave a line out. Its children are linked to its parent (see `relink`)."""
-        row.gone = True
+        row.leave_out()
         if row.uuid:
             self._left_out[row.uuid] = row.parent
         self.note(row, f"left out: {why}")
@@ -115,7 +116,7 @@ class RepairPlan:
         """Give a record another parent."""
         row.parent = parent
         if row not in self.added:
-            self.change(row).members["parentUuid"] = parent
+            self.change(row).members[PARENT] = parent
 
     def set_uuid(self, row: Row) -> str:
         """Give a record a new uuid, and return it."""
@@ -128,8 +129,8 @@ class RepairPlan:
         if row not in self.added:
             self.change(row).drop |= positions
             dropped = self.change(row).drop
-        row.calls = tuple(each for each in row.calls if each[0] not in dropped)
-        row.results = tuple(each for each in row.results if each[0] not in dropped)
+        left = [(at, id) for at, id in zip(row.places, row.calls or row.results, strict=True) if at not in dropped]
+        _pair(row, left)
         row.spoilt = tuple(at for at in row.spoilt if at not in dropped)
         if len(dropped) >= row.blocks:
             self.leave_out(row, why)
@@ -140,8 +141,8 @@ class RepairPlan:
         """Give a call or a result another call id."""
         row = block.row
         self.change(row).ids[block.at] = id
-        row.calls = tuple((at, id if at == block.at else old) for at, old in row.calls)
-        row.results = tuple((at, id if at == block.at else old) for at, old in row.results)
+        found = zip(row.places, row.calls or row.results, strict=True)
+        _pair(row, [(at, id if at == block.at else old) for at, old in found])
 
     def _above(self, uuid: str | None) -> str | None:
         met = set()
@@ -149,6 +150,12 @@ class RepairPlan:
             met.add(uuid)
             uuid = self._left_out[uuid]
         return None if uuid in self._left_out else uuid
+
+
+def _pair(row: Row, blocks: Sequence[tuple[int, str]]) -> None:
+    """Set the calls or the results of a record: the positions of their blocks, and the ids of the calls."""
+    row.places, ids = tuple(at for at, _ in blocks), tuple(id for _, id in blocks)
+    row.calls, row.results = (ids, ()) if row.is_answer else ((), ids)
 
 
 # -- Lines and links
@@ -169,14 +176,14 @@ def _leave_out_lines(plan: RepairPlan) -> None:
         elif row.uuid and row.chained:
             other = first.setdefault(row.uuid, row)
             if other is not row and plan.raw(other).rstrip() == plan.raw(row).rstrip():
-                row.gone = True
+                row.leave_out()
                 plan.note(row, f"left out: it repeats line {other.line}")
 
 
 def _name_records(plan: RepairPlan) -> None:
     """Give every record a unique uuid. The children of a renamed record follow it."""
     newer: dict[str, str] = {}
-    known = {row.uuid for row in plan.rows if row.type == "progress" and not row.gone}
+    known = {row.uuid for row in plan.rows if row.passing}
     for row in plan.rows:
         if not row.chained:
             continue
@@ -203,7 +210,7 @@ def _link_faulty(plan: RepairPlan) -> None:
 
 def _link_missing(plan: RepairPlan) -> None:
     """Relink records whose parent was left out, is missing, or is their own descendant."""
-    if not any(row.said and not row.side for row in plan.rows):
+    if not any(row.said and not row.aside for row in plan.rows):
         _as_main(plan)
     plan.relink()
     links = Links(plan.rows)
@@ -220,9 +227,9 @@ def _link_missing(plan: RepairPlan) -> None:
 def _as_main(plan: RepairPlan) -> None:
     """Turn a file of a subagent's records into an independent session."""
     for row in plan.rows:
-        if row.chained and row.side:
-            row.side = False
-            plan.change(row).members["isSidechain"] = False
+        if row.chained and row.aside:
+            row.side = None
+            plan.change(row).members[ASIDE] = False
             plan.note(row, "no longer marked as a subagent's")
     _link_faulty(plan)
 
@@ -305,7 +312,7 @@ def _fill_in(plan: RepairPlan, now: str) -> None:
 
 
 def _names_model(row: Row) -> bool:
-    return row.type == "assistant" and "model" not in row.faults
+    return row.is_answer and "model" not in row.faults
 
 
 # -- Calls with their results
@@ -362,13 +369,13 @@ def _mend_pairs(plan: RepairPlan, resumed: ResumedChain[Row], moved: set[Row]) -
 def _behind_its_call(plan: RepairPlan, chain: list[Row], result: CallBlock, moved: set[Row]) -> list[Row] | None:
     """Move a result after its call, once per record. Return the new chain, or None if that is impossible."""
     row = result.row
-    call = next((each for each in chain if any(id == result.id for _, id in each.calls)), None)
+    call = next((each for each in chain if result.id in each.calls), None)
     if call is None or row in moved or row not in chain or row in plan.added:
         return None
     moved.add(row)
     ordered = [each for each in chain if each is not row]
     at = ordered.index(call) + 1
-    while at < len(ordered) and call.response and ordered[at].response == call.response:
+    while at < len(ordered) and call.message_id and ordered[at].message_id == call.message_id:
         at += 1
     ordered.insert(at, row)
     before = {each: above for above, each in pairwise(chain)}
@@ -388,17 +395,18 @@ def _behind_its_call(plan: RepairPlan, chain: list[Row], result: CallBlock, move
 def _answer(plan: RepairPlan, chain: list[Row], calls: list[CallBlock]) -> None:
     """Give each unanswered call a result that reports the interruption. The calls of one answer share a record."""
     inside = {row: at for at, row in enumerate(chain)}
-    last: dict[str, Row] = {row.response: row for row in chain if row.response}
+    last: dict[str, Row] = {row.message_id: row for row in chain if row.message_id}
     behind: dict[Row, list[str]] = {}
     for row, _, id in calls:
         plan.note(row, "a call given a result that says that it was interrupted")
-        if row in inside and row.response:
-            row = last.get(row.response, row)
+        if row in inside and row.message_id:
+            row = last.get(row.message_id, row)
         behind.setdefault(row, []).append(id)
     made: dict[Row, Row] = {}
     for row, ids in behind.items():
-        results = tuple(enumerate(ids))
-        new = Row(line=0, type="user", uuid=plan.new_id(), parent=row.uuid, results=results, blocks=len(ids))
+        new = Row(line=0, type="user", uuid=plan.new_id(), parent=row.uuid, blocks=len(ids))
+        new.chained = new.said = new.spoken = True
+        _pair(new, list(enumerate(ids)))
         made[row] = new
         plan.added[new] = row
         at = inside.get(row)

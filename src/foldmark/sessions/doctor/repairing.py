@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.json import encode
 
 from foldmark.core import codec
-from foldmark.formats.claude.blocks import MADE_UP
+from foldmark.formats.claude.members import MADE_UP, SESSION, new_record
 from foldmark.formats.claude.records import Row
 from foldmark.formats.places import session_path
 from foldmark.formats.session_file import SessionFile
@@ -30,9 +30,7 @@ from foldmark.wires.spans import with_member, within
 INTERRUPTED = "[The session broke off before this tool call had a result.]"
 """The result of a call that had none."""
 
-_COPIED = ("userType", "cwd", "version", "gitBranch", "timestamp")
-_MEMBERS = ("uuid", "parentUuid", "timestamp", "isSidechain")
-"""Members that a repair may change, in the order in which missing ones are added."""
+_COPIED = ("userType", "cwd", "version", "gitBranch")
 
 
 class Repaired(Struct, frozen=True):
@@ -93,21 +91,18 @@ def _lines(plan: RepairPlan, session_id: str) -> Iterator[bytes]:
 def _made_result(plan: RepairPlan, row: Row, session_id: str) -> bytes:
     """Return the record `row` with results for unanswered calls, modelled on the record of the calls."""
     behind = plan.added[row]
-    pattern, change = plan.value(behind), plan.changes.get(behind)
+    pattern = plan.value(behind)
+    pattern |= plan.changes[behind].members if behind in plan.changes else {}
+    about = {key: pattern[key] for key in _COPIED if key in pattern}
     block = {"type": "tool_result", "content": INTERRUPTED, "is_error": True}
-    record = {
-        "parentUuid": row.parent,
-        "isSidechain": False,
-        **{key: pattern[key] for key in _COPIED if key in pattern},
-        "sessionId": session_id,
-        "type": "user",
-        "message": {"role": "user", "content": [{**block, "tool_use_id": call} for _, call in row.results]},
-        "uuid": row.uuid,
-        MADE_UP: True,
-    }
-    if change is not None and "timestamp" in change.members:
-        record["timestamp"] = change.members["timestamp"]
-    return encode_line(record)
+    return encode_line(
+        {
+            **new_record(row.parent, row.uuid, session_id, pattern["timestamp"], about),
+            "type": "user",
+            "message": {"role": "user", "content": [{**block, "tool_use_id": call} for call in row.results]},
+            MADE_UP: True,
+        }
+    )
 
 
 def _as_read(line: bytes, change: Callable[[bytes], bytes]) -> bytes:
@@ -126,12 +121,11 @@ def _rewritten(raw: bytes) -> bytes:
 def _changed(line: bytes, row: Row, change: RecordRepair | None, session_id: str) -> bytes:
     """Return a record for the repaired session. Unchanged parts keep their bytes."""
     if row.session is not None:
-        line = with_member(line, "sessionId", encode(session_id))
+        line = with_member(line, SESSION, encode(session_id))
     if change is None:
         return line
-    for key in _MEMBERS:
-        if key in change.members:
-            line = with_member(line, key, encode(change.members[key]))
+    for key, value in change.members.items():
+        line = with_member(line, key, encode(value))
     if change.model is not None:
         line = within(line, ("message",), lambda data: with_member(data, "model", encode(change.model)))
     if change.wrap:
@@ -142,7 +136,7 @@ def _changed(line: bytes, row: Row, change: RecordRepair | None, session_id: str
 
 
 def _blocks(content: bytes, row: Row, change: RecordRepair) -> bytes:
-    key = "id" if row.type == "assistant" else "tool_use_id"
+    key = "id" if row.is_answer else "tool_use_id"
     kept = []
     for at, (begin, end) in enumerate(spans.items(content)):
         if at not in change.drop:

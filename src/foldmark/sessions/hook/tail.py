@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from foldmark.core.wording import WINDOW, percent
 from foldmark.dialects.anthropic.usage import PARTS, context_usage
 from foldmark.formats.backwards import lines_backwards
+from foldmark.formats.claude import members
 from foldmark.sessions.hook.process import SessionState
 
 MOST_TOKENS = 10**9
@@ -38,8 +39,8 @@ MOST_READ = 24 << 20
 MOST_LINE = 2 << 20
 """Maximum length of a line that is parsed, in bytes."""
 
-_WORDS = (b'"usage"', b"compact", b"isCompactSummary", b"token_count")
-"""Every record that counts contains one of these words."""
+_WORDS = (b'"usage"', b"ompact", b"token_count")
+"""Every record that counts contains one of these words; a compaction is written with a small or a large letter."""
 
 
 class Share:
@@ -134,18 +135,20 @@ def _first(records: Iterable[dict[str, object]]) -> Found | None:
     summed_up = False
     reset: object = None  # the time of the newest answer without usage
     for record in records:
-        kind, side = record.get("type"), record.get("isSidechain") is True
+        kind = record.get("type")
         found: Found | None = None
         if kind == "event_msg":
             found = _codex_count(record.get("payload"))
         elif kind == "compacted":  # Codex
             return None
-        elif kind == "system" and record.get("subtype") == "compact_boundary" and not side:
-            found = (token_count(record.get("compactMetadata"), "postTokens"), None, None)
+        elif members.is_aside(record):
+            continue
+        elif members.is_boundary(record):
+            found = (token_count(members.compaction(record), "postTokens"), None, None)
             return found if found[0] and (reset is None or str(reset) <= str(record.get("timestamp"))) else None
-        elif record.get("isCompactSummary") is True and not side:
+        elif members.is_summary(record):
             summed_up = True  # newer versions write a boundary in the line before
-        elif kind == "assistant" and not side and record.get("isApiErrorMessage") is not True:
+        elif kind == "assistant" and not members.is_api_error(record):
             found = _usage(record.get("message"))
             if found and not found[0]:
                 reset, found = reset or record.get("timestamp") or "~", None

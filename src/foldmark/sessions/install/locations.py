@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import one_line
-from foldmark.formats.claude import claude_folder
+from foldmark.formats.claude.claude_format import claude_folder
 from foldmark.settings import user_folders
 
 PLAIN = "foldmark"

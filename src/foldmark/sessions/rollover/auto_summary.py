@@ -98,7 +98,7 @@ def _backwards(session: SessionPath) -> Iterator[SearchedMessage]:
     kept, behind = format_named(session.kind), None
     with SessionFile(session.path) as file:
         for record in file.backwards(_MOST_READ):
-            if not isinstance(record, dict) or record.get("isSidechain") is True or record.get("isMeta") is True:
+            if not isinstance(record, dict) or kept.is_beside(record):
                 continue
             if kept.is_edit(record, behind):
                 return

@@ -78,15 +78,15 @@ def has_content(session: SessionPath) -> bool:
 
     The file is read up to that message. Raises SessionFileError.
     """
-    prompts, is_injected = 0, format_named(session.kind).is_injected
+    prompts, agent = 0, format_named(session.kind)
     with SessionFile(session.path) as file:
         for record in (each.value for each in file.records()):
-            if not isinstance(record, dict) or record.get("isMeta") is True:
+            if not isinstance(record, dict) or agent.is_beside(record):
                 continue
             # In Claude Code, the record with the mark holds the prompt; in Codex, it comes before the prompt.
             prompts += isinstance(record.get("continue_metadata"), dict)
             for message in messages_in(record, session.kind):
-                if message.role == "user" and is_injected(message.text):
+                if message.role == "user" and agent.is_injected(message.text):
                     continue
                 if not prompts or message.role != "user":
                     return True

@@ -11,8 +11,7 @@ UTF-8. If a key is repeated, the last member counts, as for every reader.
 """
 
 import re
-from collections.abc import Callable, Container, Iterator, Sequence
-from datetime import datetime
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -29,9 +28,11 @@ from foldmark.core.assembly.superseded import (
     tool_and_uses,
 )
 from foldmark.core.patterns import pattern
-from foldmark.formats.claude.blocks import only_thinking, says_full
-from foldmark.formats.claude.records import CHAINED, Row, row_of
-from foldmark.formats.claude.resumption import resume, sent_records
+from foldmark.formats.claude.blocks import says_full
+from foldmark.formats.claude.members import DISPLAY, ERROR, SESSION
+from foldmark.formats.claude.records import Row, row_of
+from foldmark.formats.claude.resumption import is_resumable, resume, sent_records
+from foldmark.formats.claude.usual import UnusualError, UsualBlock, UsualRecord, usual
 from foldmark.formats.cut import Origin, Replacement, is_cut_list, quoted, sent_size, string, text_of
 from foldmark.formats.session_file import SessionRecord, type_of
 from foldmark.sessions.hook.answering import ADVICE, REMINDS
@@ -47,58 +48,16 @@ NOTE = "[The context was full here. Foldmark has trimmed the session since.]"
 
 _REMINDER = pattern(rf"Context at \d+%\. (?:{'|'.join(map(re.escape, ADVICE.values()))})")
 
-_NONE = Raw(b"")
 _TEXTS = ("content", "old_string", "new_string", "new_source", "prompt")
 """Members of arguments that hold texts. Paths and names are never cut."""
 
+_SESSION, _DISPLAY = (b'"%b":' % name.encode() for name in (SESSION, DISPLAY))
 _HEAD = 64
 _UNCHANGED, _HEAD_OF_NOTE = UNCHANGED.encode(), 1000
 """Claude Code's note about an earlier result, and the bytes at the beginning of a result in which it is looked for."""
 
 _NUMBER = pattern(rb":-?\d[\d.eE+-]*")
 _TOKEN = pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+-]*')
-
-
-class _Block(Struct, gc=False):
-    type: str = ""
-    id: str = ""
-    name: str = ""
-    tool_use_id: str = ""
-    input: Raw = _NONE
-    content: Raw = _NONE
-    is_error: Any = False
-
-
-class _Message(Struct, gc=False):
-    id: str | None = None
-    content: list[_Block] | str | None = None
-    usage: Raw = _NONE
-
-
-class _Record(Struct, gc=False):
-    type: str = ""
-    subtype: str | None = None
-    uuid: str | None = None
-    parent: str | None = msgspec.field(default=None, name="parentUuid")
-    session: Raw = msgspec.field(default=_NONE, name="sessionId")
-    message: _Message | None = None
-    display: Raw = msgspec.field(default=_NONE, name="toolUseResult")
-    failed: bool | None = msgspec.field(default=None, name="isApiErrorMessage")
-    summary: bool | None = msgspec.field(default=None, name="isCompactSummary")
-    aside: bool | None = msgspec.field(default=None, name="isSidechain")
-    moment: datetime | None = msgspec.field(default=None, name="timestamp")
-    prompted_by: str | None = msgspec.field(default=None, name="sourceToolUseID")
-    compaction: Any = msgspec.field(default=None, name="compactMetadata")
-
-
-_decode = msgspec.json.Decoder(_Record).decode
-
-_CHAINED = CHAINED | {"progress"}
-"""Types of records through which a chain can lead."""
-
-
-class _UnsureError(Exception):
-    """A member may be at more than one place."""
 
 
 class _Call(Struct, frozen=True):
@@ -139,10 +98,10 @@ class ClaudeLines(LineTrimmer):
 
         Claude Code skips records without a uuid. If there are no others, they are one chain, as for an import.
         """
-        if any(row.uuid and row.said for row in self._rows):
+        if is_resumable(self._rows):
             return resume(self._rows).order
-        main = [row for row in self._rows if not row.side]
-        return main[max((at for at, row in enumerate(main) if row.boundary or row.summary), default=0) :]
+        main = [row for row in self._rows if not row.aside]
+        return main[max((at for at, row in enumerate(main) if row.boundary or row.compacts), default=0) :]
 
     def sent(self) -> Container[int]:
         return {row.line for row in sent_records(self._order)}
@@ -151,10 +110,10 @@ class ClaudeLines(LineTrimmer):
         calls: dict[str, _Call] = {}
         results: dict[str, _Result] = {}
         for row in self._order:
-            for _, id in row.calls:
+            for id in row.calls:
                 if id not in calls:
                     calls[id] = self._calls[row.line, id]
-            for _, id in row.results:
+            for id in row.results:
                 if id in calls and id not in results:
                     results[id] = self._results[row.line, id]
         return [_exchange(id, call, results.get(id)) for id, call in calls.items()]
@@ -175,63 +134,58 @@ class ClaudeLines(LineTrimmer):
     def line(self, number: int, raw: bytes) -> bytes:
         try:
             return self._usual(raw, number)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, _UnsureError):
+        except UnusualError:
             try:
                 return self._unusual(raw, Origin(number, str(self.source)))
             except (ValueError, RecursionError):  # not a JSON object
                 return raw
 
     def _usual(self, raw: bytes, number: int) -> bytes:
-        """Change a line in the form that Claude Code writes.
-
-        Raises _UnsureError or MsgspecError for any other line, before any result is counted.
-        """
-        record = _decode(raw)
-        kind, message = record.type, record.message
-        if record.failed or record.summary or record.compaction or record.subtype == "compact_boundary":
-            raise _UnsureError
+        """Change a line in the form that Claude Code writes. Raises UnusualError before any result is counted."""
+        record = usual(raw)
+        kind, blocks = record.type, record.blocks
         if kind == "attachment" and b'"hook_additional_context"' in raw:
-            raise _UnsureError
+            raise UnusualError
         edits = []
         if (session := bytes(record.session)) and (span := self._session_span(raw, session)):
             edits.append((*span, self.new_id))
-        calls: list[tuple[int, _Block]] = []
-        results: list[tuple[int, _Block]] = []
-        if message is not None:
-            if kind == "assistant" and (usage := bytes(message.usage)).startswith(b"{"):
-                at = raw.rfind(b'"usage":{')
-                if at < 0 or raw.find(b'"usage":{') != at or not raw.startswith(usage, at + 8):
-                    raise _UnsureError
-                edits.append((at + 8, at + 8 + len(usage), _zeroed(usage)))
-            for at, block in enumerate(message.content if type(message.content) is list else ()):
-                if block.type == "tool_use":
-                    step = self.plan.arguments.get(block.id)
-                    if step and self._may_cut(len(bytes(block.input)), step):
-                        raise _UnsureError
-                    self.call(block.id, block.name)
-                    calls.append((at, block))
-                elif block.type == "tool_result":
-                    results.append((at, block))
+        usage = bytes(record.message.usage) if record.message is not None and kind == "assistant" else b""
+        if usage.startswith(b"{"):
+            at = raw.rfind(b'"usage":{')
+            if at < 0 or raw.find(b'"usage":{') != at or not raw.startswith(usage, at + 8):
+                raise UnusualError
+            edits.append((at + 8, at + 8 + len(usage), _zeroed(usage)))
+        row = record.row(self.at, raw)
+        for block in blocks:
+            if block.type == "tool_use":
+                step = self.plan.arguments.get(block.id)
+                if step and self._may_cut(len(bytes(block.input)), step):
+                    raise UnusualError
+                self.call(block.id, block.name)
         cuts: list[Cut] = []
+        results = [block for block in blocks if block.type == "tool_result"]
         if results:
-            line, cuts = self._cut(raw, edits, record, [block for _, block in results], number)
+            line, cuts = self._cut(raw, edits, record, results, number)
         else:
             line = spans.edited(raw, edits) if edits else raw
-        if kind in _CHAINED:
-            self._note(record, calls, results)
-        elif kind == "last-prompt":
-            self._note_whole(raw)
+        if row is not None:
+            self._note(row, blocks)
         for cut in cuts:
             self.count(cut)
         return line
 
     def _cut(
-        self, raw: bytes, edits: list[tuple[int, int, bytes]], record: _Record, results: list[_Block], number: int
+        self,
+        raw: bytes,
+        edits: list[tuple[int, int, bytes]],
+        record: UsualRecord,
+        results: list[UsualBlock],
+        number: int,
     ) -> tuple[bytes, list[Cut]]:
-        """Return the line with its results cut and these other edits made, and the cuts. Raises _UnsureError."""
+        """Return the line with its results cut and these other edits made, and the cuts. Raises UnusualError."""
         place = Origin(number, str(self.source))
         texts = [bytes(block.content) for block in results]
-        cuts = [self.cut(block.tool_use_id, old, place, content) for block, old in zip(results, texts, strict=True)]
+        cuts = [self.cut(block.call_id, old, place, content) for block, old in zip(results, texts, strict=True)]
         if not any(cuts):
             return spans.edited(raw, edits) if edits else raw, []
         known = {old: cut.new.raw for old, cut in zip(texts, cuts, strict=True) if cut and cut.new}
@@ -239,32 +193,18 @@ class ClaudeLines(LineTrimmer):
         whole = bytes(record.display)
         shown = self._display(whole, cuts, place, known)
         if shown != whole:
-            edits.append((*_place(raw, b'"toolUseResult":', whole), shown))
+            edits.append((*_place(raw, _DISPLAY, whole), shown))
         line = spans.edited(raw, edits)
         if known or shown != whole:
             _check(line, cuts, shown)
         return line, [cut for cut in cuts if cut]
 
-    def _note(self, record: _Record, calls: list[tuple[int, _Block]], results: list[tuple[int, _Block]]) -> None:
-        """Note a record as `row_of` would, with its calls and results. Raises _UnsureError."""
-        at, kind = self.at, record.type
-        if record.moment is not None and record.moment.tzinfo is None:
-            raise _UnsureError
-        row = Row(line=at, type=kind, uuid=record.uuid or None, parent=record.parent or None, moment=record.moment)
-        row.side, row.prompted_by = record.aside is True, record.prompted_by or None
-        if kind == "assistant" and record.message is not None:
-            row.response = record.message.id or None
-            blocks = record.message.content
-            row.thinking = type(blocks) is list and only_thinking([block.type for block in blocks])
-            if calls:
-                calls = [(place, block) for place, block in calls if block.id and block.name]
-                row.calls = tuple([(place, block.id) for place, block in calls])
-                for _, block in calls:
-                    self._calls[at, block.id] = _call(block.name, bytes(block.input))
-        elif results and kind == "user":
-            row.results = tuple([(place, block.tool_use_id) for place, block in results])
-            for _, block in results:
-                self._results[at, block.tool_use_id] = _result(bytes(block.content), block.is_error is True)
+    def _note(self, row: Row, blocks: Sequence[UsualBlock] | Mapping[int, UsualBlock]) -> None:
+        """Note a record with its calls and results, which are among these blocks. Raises UnusualError."""
+        for at, id in zip(row.places, row.calls, strict=False):
+            self._calls[self.at, id] = _call(blocks[at].name, bytes(blocks[at].input))
+        for at, id in zip(row.places, row.results, strict=False):
+            self._results[self.at, id] = _result(bytes(blocks[at].content), blocks[at].is_error is True)
         self._rows.append(row)
 
     def _session_span(self, raw: bytes, value: bytes) -> Span | None:
@@ -272,19 +212,19 @@ class ClaudeLines(LineTrimmer):
         if value != self._seen:
             if not value.startswith(b'"'):
                 return None
-            self._seen, self._needle = value, b'"sessionId":' + value
+            self._seen, self._needle = value, _SESSION + value
         at = raw.rfind(self._needle)
         end = at + len(self._needle)
         if at < 0 or (raw.rfind(b"{", 0, at) != 0 and raw.find(b"}", end) != len(raw.rstrip()) - 1):
-            raise _UnsureError
-        return at + 12, end
+            raise UnusualError
+        return at + len(_SESSION), end
 
     def _unusual(self, raw: bytes, place: Origin) -> bytes:
         """Change a line member by member. Raises ValueError, RecursionError if it is not a JSON object."""
         if not spans.is_json(raw):
             return raw
         self._note_whole(raw)
-        raw = within(raw, ("sessionId",), partial(_replaced, self.new_id))
+        raw = within(raw, (SESSION,), partial(_replaced, self.new_id))
         try:
             record = _value(raw)
         except RecursionError:  # nested too deeply for anything else
@@ -300,9 +240,8 @@ class ClaudeLines(LineTrimmer):
             raw = within(raw, ("message", "usage"), _zeroed)
         full = says_full(record)
         if full:
-            raw = within(raw, ("isApiErrorMessage",), lambda _: b"false")
-            for key in ("error", "errorDetails"):
-                raw = within(raw, (key,), partial(_replaced, b"null"))
+            for key in ERROR:
+                raw = within(raw, (key,), lambda old: b"false" if old == b"true" else _replaced(b"null", old))
         blocks = message.get("content")
         if not isinstance(blocks, list):
             return raw
@@ -325,7 +264,7 @@ class ClaudeLines(LineTrimmer):
 
         raw = within(raw, ("message", "content"), lambda data: _each(data, blocks, changed))
         if any(cuts):
-            raw = within(raw, ("toolUseResult",), lambda whole: self._display(whole, cuts, place, known))
+            raw = within(raw, (DISPLAY,), lambda whole: self._display(whole, cuts, place, known))
             for cut in filter(None, cuts):
                 self.count(cut)
         return raw
@@ -339,13 +278,8 @@ class ClaudeLines(LineTrimmer):
         if not isinstance(value, dict):
             return
         row = row_of(SessionRecord(self.at, 0, type_of(value), value), raw)
-        self._rows.append(row)
         blocks = member(value, "message", "content")
-        for at, id in row.calls:
-            self._calls[self.at, id] = _call(blocks[at]["name"], msgspec.json.encode(blocks[at].get("input")))
-        for at, id in row.results:
-            text = msgspec.json.encode(blocks[at].get("content"))
-            self._results[self.at, id] = _result(text, blocks[at].get("is_error") is True)
+        self._note(row, {at: _as_usual(blocks[at]) for at in row.places})
 
     def _result(
         self, call_id: str, place: Origin, cuts: list[Cut | None], known: dict[bytes, bytes], old: bytes
@@ -398,6 +332,12 @@ class ClaudeLines(LineTrimmer):
         return within(raw, ("attachment", "content"), rest)
 
 
+def _as_usual(block: dict[str, Any]) -> UsualBlock:
+    """Return a call or a result in the usual form."""
+    given, text = (Raw(msgspec.json.encode(block.get(name))) for name in ("input", "content"))
+    return UsualBlock(name=block.get("name", ""), input=given, content=text, is_error=block.get("is_error"))
+
+
 def _value(raw: bytes) -> Any:
     """Return the value of a line of JSON, even if it has invalid UTF-8 or numbers of any length."""
     try:
@@ -445,19 +385,17 @@ def _place(raw: bytes, key: bytes, value: bytes) -> Span:
     while at >= 0 and not raw.startswith(value, at + len(key)):
         at = raw.find(head, at + 1)
     if at < 0:
-        raise _UnsureError
+        raise UnusualError
     return at + len(key), at + len(key) + len(value)
 
 
 def _check(line: bytes, cuts: list[Cut | None], display: bytes) -> None:
-    """Raise _UnsureError unless every cut is in its place in the line."""
-    record = _decode(line)
-    blocks = record.message.content if record.message else None
-    if not isinstance(blocks, list) or bytes(record.display) != display:
-        raise _UnsureError
-    now = [bytes(block.content) for block in blocks if block.type == "tool_result"]
-    if any(each and each.new and each.new.raw != raw for raw, each in zip(now, cuts, strict=True)):
-        raise _UnsureError
+    """Raise UnusualError unless every cut is in its place in the line."""
+    record = usual(line)
+    now = [bytes(block.content) for block in record.blocks if block.type == "tool_result"]
+    is_wrong = (each and each.new and each.new.raw != raw for raw, each in zip(now, cuts, strict=True))
+    if bytes(record.display) != display or any(is_wrong):
+        raise UnusualError
 
 
 def _arguments_cut(raw: bytes, kept: int, place: Origin) -> Replacement | None:
@@ -505,11 +443,11 @@ def _todo(todo: bytes) -> str:
 
 
 def _call(name: str, given: bytes) -> _Call:
-    """Return a call with these arguments. Raises _UnsureError if only `lenient_json` can read them."""
+    """Return a call with these arguments. Raises UnusualError if only `lenient_json` can read them."""
     try:
         arguments = msgspec.json.decode(given) if given else {}
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise _UnsureError from None
+        raise UnusualError from None
     tool, uses = tool_and_uses(name, arguments if isinstance(arguments, dict) else {})
     return _Call(tool, uses, uses[0].path if len(uses) == 1 else hash(given), len(given))
 
