@@ -59,8 +59,7 @@ def read_message(record: Any) -> RecordMessages:
 
 def is_thinking(record: Any) -> bool:
     """Return True if an answer's record holds thinking and nothing else."""
-    blocks = _listed(member(record, "message", "content")) if member(record, "type") == "assistant" else []
-    return only_thinking([_kind(block) for block in blocks])
+    return only_thinking([_kind(block) for block in _listed(member(record, "message", "content"))])
 
 
 def only_thinking(kinds: Sequence[str]) -> bool:

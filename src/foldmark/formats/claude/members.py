@@ -4,9 +4,8 @@ Only this module and `records` know their names. Standard library only, because 
 """
 
 from collections.abc import Mapping
-from typing import Any
 
-Record = Mapping[str, Any]
+Record = Mapping[str, object]
 
 CHAINED = frozenset({"user", "assistant", "system", "attachment"})
 """Types of records that can be a parent."""
@@ -79,7 +78,7 @@ def is_boundary(record: Record) -> bool:
     return record.get("type") == "system" and record.get("subtype") == "compact_boundary"
 
 
-def compaction(record: Record) -> Any:
+def compaction(record: Record) -> object:
     """Return what a boundary says about its compaction, usually an object; None if there is nothing."""
     return record.get("compactMetadata")
 
@@ -89,6 +88,6 @@ def is_api_error(record: Record) -> bool:
     return record.get(ERROR[0]) is True and record.get("type") == "assistant"
 
 
-def new_record(parent: str | None, uuid: str | None, session: str, moment: Any, about: Record) -> dict[str, Any]:
+def new_record(parent: str | None, uuid: str | None, session: str, moment: object, about: Record) -> dict[str, object]:
     """Return the beginning of a new record of the main chain. `about` are members that say where it was made."""
     return {PARENT: parent, ASIDE: False, **about, SESSION: session, "uuid": uuid, "timestamp": moment}

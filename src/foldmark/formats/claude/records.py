@@ -90,21 +90,23 @@ class Row(ChainRecord, kw_only=True, eq=False, gc=False):
 def _chain_members(value: dict[str, Any], found: RecordMessages) -> dict[str, Any]:
     """Return the fields of a record with these messages that every reader of a chain needs (`ChainRecord`)."""
     kind, parts = value.get("type"), found.parts
-    is_known = isinstance(kind, str)
-    only_texts = all(isinstance(part, TextMessage) for part in parts)
+    is_answer = kind == "assistant"
     return {
         "uuid": filled_text(value.get("uuid")),
         "parent": filled_text(value.get(PARENT)),
         "side": (filled_text(value.get("agentId")) or "") if is_aside(value) else None,
         "message_id": message_id(value),
         "prompted_by": filled_text(value.get("sourceToolUseID")),
-        "chained": is_known and kind in CHAINED,
+        "chained": isinstance(kind, str) and kind in CHAINED,
         "said": kind in SAID,
-        "is_answer": kind == "assistant",
+        "is_answer": is_answer,
         "passing": kind == "progress",
         "failed": is_api_error(value),
-        "thinking": is_thinking(value),
-        "compacts": bool(parts) and only_texts and kind != "assistant" and is_summary(value),
+        "thinking": is_answer and is_thinking(value),
+        "compacts": is_summary(value)
+        and not is_answer
+        and bool(parts)
+        and all(isinstance(part, TextMessage) for part in parts),
         "boundary": is_boundary(value),
         "preserved": _preserved(value),
         "leaf": _leaf(value),
@@ -153,6 +155,7 @@ def _entry(record: SessionRecord, value: dict[str, Any], moment: datetime | None
     text = parts[0].text if len(parts) == 1 and isinstance(parts[0], TextMessage) and kind != "assistant" else None
     about = _chain_members(value, reading)
     uuid: str | None = about["uuid"]
+    response = response_of(value) if parts else None
     return entry_of(
         record,
         moment,
@@ -164,9 +167,9 @@ def _entry(record: SessionRecord, value: dict[str, Any], moment: datetime | None
         injected=kind == "attachment" or is_injected(value),
         raised=bool(parts) and kind == "attachment",
         interruption=text in INTERRUPTIONS,
-        response=response_of(value) if parts else None,
+        response=response,
         made_up=made_results(value),
-        usage=_usage(value) if parts and kind == "assistant" else None,
+        usage=_usage(value, response) if parts and kind == "assistant" else None,
     )
 
 
@@ -177,7 +180,7 @@ def _without_session(value: Any) -> bytes:
     return msgspec.json.encode(value)
 
 
-def _usage(value: dict[str, Any]) -> AnswerUsage | None:
+def _usage(value: dict[str, Any], response: str | None) -> AnswerUsage | None:
     """Return the usage that an answer reports; None if no model wrote it (`<synthetic>`) or it has no numbers."""
     usage, model = value["message"].get("usage"), filled_text(value["message"].get("model"))
     if not isinstance(usage, dict) or model == "<synthetic>":
@@ -186,7 +189,7 @@ def _usage(value: dict[str, Any]) -> AnswerUsage | None:
     numbers = [whole_number(counted.get(name)) for name in _USAGE]
     if numbers == [None] * len(_USAGE):
         return None
-    return AnswerUsage(model, response_of(value), *(number or 0 for number in numbers))
+    return AnswerUsage(model, response, *(number or 0 for number in numbers))
 
 
 def _leaf(value: dict[str, Any]) -> Leaf | None:
@@ -199,8 +202,11 @@ def _leaf(value: dict[str, Any]) -> Leaf | None:
 
 def _preserved(value: dict[str, Any]) -> PreservedRecords | None:
     """Return the records that a compaction preserves, as its own record lists them."""
-    listed, segment = (member(compaction(value), name) for name in ("preservedMessages", "preservedSegment"))
-    if isinstance(uuids := member(listed, "uuids"), list):
+    about = compaction(value)
+    if not isinstance(about, dict):
+        return None
+    listed, segment = about.get("preservedMessages"), about.get("preservedSegment")
+    if isinstance(listed, dict) and isinstance(uuids := listed.get("uuids"), list):
         return PreservedRecords(filled_text(listed.get("anchorUuid")), tuple(filter(filled_text, uuids)))
     if isinstance(segment, dict):
         ends = (filled_text(segment.get("headUuid")), filled_text(segment.get("tailUuid")))
