@@ -186,6 +186,18 @@ LOSES: dict[str, tuple[Damage, int, str]] = {
         10,
         "before its call c8",
     ),
+    "a result behind the next answer": (
+        lambda records: records.extend(
+            [
+                assistant([call("c8")], "v1", "u9", "m8", sessionId=ID),
+                assistant("eight", "v2", "v1", "m9", sessionId=ID),
+                user([result("c8", "late")], "v3", "v2", sessionId=ID),
+                user("nine", "v4", "v3", sessionId=ID),
+            ]
+        ),
+        12,
+        "not in the message behind its call c8",
+    ),
     "thinking without a signature": (
         message(2, content=[{"type": "thinking", "thinking": "Hm.", "signature": ""}, *text("two")]),
         2,

@@ -25,7 +25,15 @@ from msgspec.structs import replace
 from foldmark.core.assembly.eviction import CLIENT_OPENING, is_client_placeholder
 from foldmark.formats.claude.blocks import read_message
 from foldmark.formats.cut import is_cut
-from foldmark.formats.messages import CallMessage, Part, PreservedRecords, RecordEntry, ResultMessage, TextMessage
+from foldmark.formats.messages import (
+    CallMessage,
+    ChainRecord,
+    Part,
+    PreservedRecords,
+    RecordEntry,
+    ResultMessage,
+    TextMessage,
+)
 from foldmark.wires.lenient_json import member
 
 Read = Callable[[RecordEntry], Any]
@@ -38,7 +46,7 @@ _JOINED = 64
 """Maximum number of texts that are recognized as one."""
 
 
-class _Edit(NamedTuple):
+class Edit(NamedTuple):
     """The position of an edit's boundary, and those of the records that it wrote, in order."""
 
     boundary: int
@@ -61,8 +69,8 @@ def edited(entries: Sequence[RecordEntry], read: Read) -> Sequence[RecordEntry]:
     Nothing is read if the session has no edit. Cost grows with the records.
     """
     found, known, begin = list(entries), _Known(read), 0
-    edits: list[_Edit] = []
-    for edit in _edits(entries):
+    edits: list[Edit] = []
+    for edit in edits_in(entries):
         known.add(found[begin : edit.boundary])
         begin = edit.run[-1] + 1
         run = [found[at] for at in edit.run]
@@ -77,16 +85,16 @@ def edited(entries: Sequence[RecordEntry], read: Read) -> Sequence[RecordEntry]:
     return found
 
 
-def _edits(entries: Sequence[RecordEntry]) -> list[_Edit]:
+def edits_in(entries: Sequence[ChainRecord]) -> list[Edit]:
     """Return the boundaries that have no summary and preserve nothing, with what was written behind them."""
-    found: list[_Edit] = []
+    found: list[Edit] = []
     summaries: set[datetime | None] = set()
-    edit: _Edit | None = None
+    edit: Edit | None = None
     for at, entry in enumerate(entries):
         if entry.aside or not entry.chained:
             continue
         if entry.boundary:
-            edit = _Edit(at, []) if entry.uuid and entry.preserved is None else None
+            edit = Edit(at, []) if entry.uuid and entry.preserved is None else None
             continue
         if edit is not None:
             boundary = entries[edit.boundary]
@@ -121,7 +129,7 @@ def _chained(boundary: RecordEntry, run: Sequence[RecordEntry], said: Sequence[_
     return found
 
 
-def _continue(found: list[RecordEntry], edits: Sequence[_Edit]) -> None:
+def _continue(found: list[RecordEntry], edits: Sequence[Edit]) -> None:
     """Let the records behind an edit, up to the next boundary, continue the copies of the records that they name."""
     uuids = {entry.line: entry.uuid for entry in found}
     begins = {edit.boundary: edit for edit in edits}

@@ -429,12 +429,14 @@ class PairedCall(Struct, eq=False):
 class Pairs(Struct, frozen=True):
     """Calls and results that do not form a usual pair.
 
-    `unanswered` are calls without a result, `early` are results before their call, `orphans` are results that have no
-    call or whose call already has a result, and `repeated` are calls with the id of an earlier one.
+    `unanswered` are calls without a result, `early` are results before their call, `late` are results behind it that
+    are not in the message behind it, `orphans` are results that have no call or whose call already has a result, and
+    `repeated` are calls with the id of an earlier one.
     """
 
     unanswered: list[CallBlock]
     early: list[CallBlock]
+    late: list[CallBlock]
     orphans: list[CallBlock]
     repeated: list[PairedCall]
 
@@ -453,8 +455,11 @@ def pair_calls(order: Sequence[Row]) -> Pairs:
     early = [result for result in spare if _answers(pairs.get(result.id, ()), result)]
     paired = set(early)
     orphans = [result for result in spare if result not in paired]
+    lost = set(messages_of(order).lost)
+    firsts = (found[0].result for found in pairs.values())
+    late = [each for each in firsts if each and each not in paired and Part(each.row, each.id) in lost]
     unanswered = [each.call for found in pairs.values() for each in found if each.result is None]
-    return Pairs(unanswered, early, orphans, [each for found in pairs.values() for each in found[1:]])
+    return Pairs(unanswered, early, late, orphans, [each for found in pairs.values() for each in found[1:]])
 
 
 def _answers(calls: Iterable[PairedCall], result: CallBlock) -> bool:

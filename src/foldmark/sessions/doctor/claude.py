@@ -9,6 +9,7 @@ from itertools import pairwise
 from math import inf
 
 from foldmark.core.wording import count, listing, one_line
+from foldmark.formats.claude.edits import edits_in
 from foldmark.formats.claude.members import TYPES
 from foldmark.formats.claude.records import Fault, Row, rows
 from foldmark.formats.claude.resumption import CallBlock, ResumedChain, pair_calls, resume
@@ -175,27 +176,22 @@ def _is_met(row: Row, fault: Fault) -> bool:
 def _tools(found: Sequence[Row], resumed: ResumedChain[Row]) -> Iterator[Finding]:
     """Report calls and results that do not belong together. What a plugin's edit writes again is no damage."""
     pairs = pair_calls(resumed.order)
-    edited = _edited(found)
+    edited = next((found[edit.boundary].line for edit in edits_in(found)), inf)
     repeated = [pair.call for pair in pairs.repeated if pair.call.row.line < edited]
     answered = {pair.call.id for pair in pairs.repeated}
+    late = [each for each in pairs.late if each.row.line < edited]
     orphans = [each for each in pairs.orphans if each.row.line < edited or each.id not in answered]
     faults: list[tuple[Weight, list[CallBlock], str]] = [
         # Not damage: an interruption leaves such calls, and resuming leaves them out.
         ("note", pairs.unanswered, "the call {} has no result: it is left out on resuming, with its whole line"),
         ("loses", pairs.early, "a result comes before its call {}: both are lost"),
+        ("loses", late, "a result is not in the message behind its call {}: it is left out on resuming"),
         ("loses", orphans, "a result without a call ({}): it is left out on resuming"),
         ("loses", repeated, "a second call with the id {}: it is lost on resuming"),
     ]
     for weight, blocks, text in faults:
         for row, _, call in blocks:
             yield Finding(weight, row.line, text.format(one_line(call)[:60] or "no id"))
-
-
-def _edited(found: Sequence[Row]) -> float:
-    """Return the line of the first boundary behind which a plugin has written messages again; infinity without one."""
-    boundaries = {row.uuid: row.line for row in found if row.boundary and row.preserved is None and row.uuid}
-    again = (boundaries[row.parent] for row in found if row.parent in boundaries and row.said and not row.compacts)
-    return min(again, default=inf)
 
 
 def _fullness(session: SessionPath, file: SessionFile, resumed: ResumedChain[Row]) -> Iterator[Finding]:

@@ -340,12 +340,13 @@ def _mend_pairs(plan: RepairPlan, resumed: ResumedChain[Row], moved: set[Row]) -
     pairs = pair_calls(resumed.order)
     spare = [*pairs.orphans]
     chain = resumed.chain
-    for result in pairs.early[:_MOVES]:
+    early = len(pairs.early)
+    for at, result in enumerate([*pairs.early, *pairs.late][:_MOVES]):
         ordered = _behind_its_call(plan, chain, result, moved)
-        if ordered is None:
-            spare.append(result)
-        else:
+        if ordered is not None:
             chain = ordered
+        elif at < early:  # a late one stays: its call has a result in an import
+            spare.append(result)
     if chain is not resumed.chain:
         return True
     by_row: dict[Row, set[int]] = {}
@@ -378,6 +379,8 @@ def _behind_its_call(plan: RepairPlan, chain: list[Row], result: CallBlock, move
     while at < len(ordered) and call.message_id and ordered[at].message_id == call.message_id:
         at += 1
     ordered.insert(at, row)
+    if ordered == chain:
+        return None
     before = {each: above for above, each in pairwise(chain)}
     for above, each in pairwise(ordered):
         if before.get(each) is not above:
