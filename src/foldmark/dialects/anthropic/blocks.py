@@ -12,7 +12,8 @@ from foldmark.core.assembly.media import CONTAINER, IMPORTED
 from foldmark.core.assembly.wire import tool_name
 from foldmark.core.config import Edit, provider_edits
 from foldmark.core.request import AFTER, BOUND, LENGTH, Compacted, Kept, block_in, block_position, block_span, carry
-from foldmark.dialects.bodies import as_object, as_text, text_parts
+from foldmark.dialects.bodies import text_parts
+from foldmark.wires.lenient_json import as_object, as_text
 
 Block = dict[str, Any]
 
