@@ -21,7 +21,7 @@ from foldmark.live.transcript import ClientTranscript
 from foldmark.live.view import Seen
 from foldmark.mod.rows import OPENING, Content, content_of, text_of
 from foldmark.request.client_sizes import LOCAL
-from foldmark.sessions.conversion.content import result_block
+from foldmark.wires.anthropic import result_block
 from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
 
 _EVICTED = client_placeholder(0).partition("0")[0]
