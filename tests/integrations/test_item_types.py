@@ -9,9 +9,9 @@ import pytest
 
 from foldmark.dialects.openai.items import CALLS, HOSTED, RESULTS
 from foldmark.formats.codex.records import read_item
-from foldmark.formats.messages import CallMessage, Part, ResultMessage, TextMessage
 from foldmark.integrations.openai_agents import items as sdk
 from foldmark.live.clients import openai_items
+from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
 
 
 def made(kind: str) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import pytest
 from codex_client import ADDED
 
 import foldmark
-from foldmark.formats.messages import CallMessage, ResultMessage, TextMessage
 from foldmark.live.clients import openai_items
 from foldmark.live.clients.openai import OPENAI
+from foldmark.wires.parts import CallMessage, ResultMessage, TextMessage
 
 ITEMS: list[dict[str, Any]] = [
     {

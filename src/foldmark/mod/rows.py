@@ -20,6 +20,7 @@ from foldmark.formats.claude.told import INJECTED
 from foldmark.live.clients.anthropic import ANTHROPIC
 from foldmark.live.clients.dialect import SentMessage, decoded
 from foldmark.live.leaving_out import EditedMessages
+from foldmark.wires.anthropic import RESULT, USE
 
 Row = Mapping[str, Any]
 """A row as the client hands it over: `role`, `text`, `toolUses`, `toolResults`, `handle`."""
@@ -78,9 +79,9 @@ class Content(NamedTuple):
 def content_of(block: Mapping[str, Any], event: int = 0) -> Content:
     """Return the content of a block."""
     kind = str(block.get("type"))
-    if kind == "tool_use":
+    if kind == USE:
         return Content(kind, str(block.get("id")), event)
-    if kind == "tool_result":
+    if kind == RESULT:
         return Content(kind, f"{block.get('tool_use_id')} {text_of(block).strip()}", event)
     return Content(kind, str(block.get("signature") or block.get("data") or text_of(block)).strip(), event)
 
@@ -108,9 +109,9 @@ class Rows:
     def _row_of(self, role: str, block: Mapping[str, Any]) -> int:
         """Return the number of a block's row, -1 if it has none. That of thinking is not looked for."""
         kind = block.get("type")
-        if kind == "tool_use":
+        if kind == USE:
             return self._calls.get(block.get("id"), -1)
-        if kind == "tool_result":
+        if kind == RESULT:
             return self._results.get(block.get("tool_use_id"), -1)
         text = str(block.get("text", "")).strip()
         if ANTHROPIC.is_thinking(block) or (kind == "text" and (not text or _is_injected(role, block))):
@@ -306,12 +307,12 @@ def _built(role: str, blocks: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     uses = [
         {"tool_use_id": each["id"], "tool": each["name"], "input": each["input"]}
         for each in blocks
-        if each.get("type") == "tool_use"
+        if each.get("type") == USE
     ]
     results = [
         {"tool_use_id": each["tool_use_id"], "text": text_of(each), "isError": bool(each.get("is_error"))}
         for each in blocks
-        if each.get("type") == "tool_result"
+        if each.get("type") == RESULT
     ]
     if not any(texts) and not uses and not results:
         return {}

@@ -12,17 +12,13 @@ from foldmark.core.assembly.media import CONTAINER, IMPORTED
 from foldmark.core.assembly.wire import tool_name
 from foldmark.core.config import Edit, provider_edits
 from foldmark.core.request import AFTER, BOUND, LENGTH, Compacted, Kept, block_in, block_position, block_span, carry
-from foldmark.dialects.bodies import as_object, as_text, text_parts
-
-Block = dict[str, Any]
-
-THINKING = {"thinking": ("thinking", "signature"), "redacted_thinking": ("data",)}
-"""The fields of a thinking block; the last one makes it valid."""
+from foldmark.dialects.bodies import text_parts
+from foldmark.wires.anthropic import RESULT, THINKING, USE, Block, is_hosted, kind_of, valid_thinking
+from foldmark.wires.lenient_json import as_object, as_text
 
 COMPACTION = "compaction"
 NAME = "Anthropic"
-_USE, _RESULT = "tool_use", "_tool_result"
-_MADE_HERE = ("text", _USE)
+_MADE_HERE = ("text", USE)
 _BETAS = {
     COMPACTION: "compact-2026-01-12",
     "mcp_tool_use": "mcp-client-2025-11-20",
@@ -57,7 +53,7 @@ def use_kept(block: Mapping[str, Any]) -> Iterator[Kept]:
     known = ("type", "id", "name", "input")
     about = {name: value for name, value in block.items() if name not in known and value is not None}
     if about:
-        yield Kept({"type": _USE, "id": block["id"], **about})
+        yield Kept({"type": USE, "id": block["id"], **about})
 
 
 def other_kept(block: Block, after: int, kept: int) -> Kept | Compacted:
@@ -83,7 +79,7 @@ def answer_blocks(text: str, kept: Sequence[Block], uses: Sequence[Block], *, th
     left = {use["id"]: use for use in uses}
     done = 0
     for index, block in enumerate(kept):
-        kind = _kind(block)
+        kind = kind_of(block)
         if kind == "text" and LENGTH in block:
             begin, end = block_span(block, done, text)
             blocks += [
@@ -91,7 +87,7 @@ def answer_blocks(text: str, kept: Sequence[Block], uses: Sequence[Block], *, th
                 *({**each, **_about(block)} for each in text_parts(text[begin:end])),
             ]
             done = end
-        elif kind == _USE and isinstance(block.get("id"), str) and block["id"] in left:
+        elif kind == USE and isinstance(block.get("id"), str) and block["id"] in left:
             left[block["id"]] = {**left[block["id"]], **_about(block)}
         elif kind in THINKING:
             thought = _thought(block)
@@ -231,44 +227,33 @@ def betas(body: Mapping[str, Any]) -> list[str]:
 def _own(block: Block) -> Block | None:
     """Return a block of the API's own tools unchanged; None for any other block. Imported sessions also contain such
     blocks."""
-    kind = _kind(block)
+    kind = kind_of(block)
     raw = {name: value for name, value in block.items() if name not in (AFTER, IMPORTED)}
-    carried = raw if _of_a_tool(kind) else block_in(block, "anthropic")
+    carried = raw if is_hosted(kind) else block_in(block, "anthropic")
     own = carried.get("type") if isinstance(carried, dict) else None
     if carried is None or not isinstance(own, str) or own in _MADE_HERE or own in THINKING or own == COMPACTION:
         return None
-    if _of_a_tool(own) and not isinstance(carried.get("tool_use_id" if own.endswith(_RESULT) else "id"), str):
+    if is_hosted(own) and not isinstance(carried.get("tool_use_id" if own.endswith(RESULT) else "id"), str):
         return None
     # A call that was cut off by the limit has no arguments that could be sent.
     return None if "input" in carried and not isinstance(carried["input"], dict) else dict(carried)
 
 
-def _kind(block: Block) -> str:
-    return str(block.get("type"))
-
-
-def _of_a_tool(kind: str) -> bool:
-    return kind.endswith(("_" + _USE, _RESULT))
-
-
 def _is_use(block: Block) -> bool:
-    return bool(block["type"].endswith("_" + _USE))
+    return is_hosted(block["type"]) and not block["type"].endswith(RESULT)
 
 
 def _is_result(block: Block) -> bool:
-    return bool(block["type"].endswith(_RESULT)) and isinstance(block.get("tool_use_id"), str)
+    return is_hosted(block["type"]) and block["type"].endswith(RESULT) and isinstance(block.get("tool_use_id"), str)
 
 
 def _only_results(message: Mapping[str, Any]) -> bool:
-    return all(block["type"] == "tool_result" for block in message["content"])
+    return all(block["type"] == RESULT for block in message["content"])
 
 
 def _thought(block: Block) -> Block | None:
-    names = THINKING[block["type"]]
-    if not all(isinstance(block.get(name), str) for name in names) or not block[names[-1]].strip():
-        return None
-    bound = {BOUND: block[BOUND]} if BOUND in block else {}
-    return {"type": block["type"], **{name: block[name] for name in names}, **bound}
+    valid = valid_thinking(block)
+    return {**valid, BOUND: block[BOUND]} if valid is not None and BOUND in block else valid
 
 
 def _about(block: Block) -> Block:

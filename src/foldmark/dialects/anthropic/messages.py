@@ -3,22 +3,22 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from foldmark.core.assembly import caching
-from foldmark.core.assembly.media import CONTAINER, PDF, Document, Image, Medium
+from foldmark.core.assembly.media import CONTAINER, Document, Medium
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import AnsweredCall, Calls
 from foldmark.core.codec import well_formed
 from foldmark.core.request import PLAIN, Compacted, Kept, Options, Piece, Stopped, ToolCall, ToolSpec, Usage
 from foldmark.dialects.anthropic import blocks as blocks_of
 from foldmark.dialects.anthropic import thinking
-from foldmark.dialects.anthropic.blocks import NAME, THINKING, Block, answer_blocks, markable, only_thoughts
+from foldmark.dialects.anthropic.blocks import NAME, answer_blocks, markable, only_thoughts
 from foldmark.dialects.anthropic.thinking import ThinkingRequest, thinking_request
 from foldmark.dialects.anthropic.usage import INPUT_PARTS, context_usage
-from foldmark.dialects.bodies import as_object, as_text, described, objects_in, text_parts, tokens
+from foldmark.dialects.bodies import described, text_parts, tokens
 from foldmark.dialects.dialect import Dialect, ThinkingRule
 from foldmark.dialects.errors import not_understood
+from foldmark.wires.anthropic import RESULT, THINKING, USE, Block, kind_of, medium_block, use_block
+from foldmark.wires.lenient_json import as_object, as_text, objects_in
 
 MOST_PAGES = 600
 """Maximum number of pages of documents in a request."""
@@ -79,7 +79,7 @@ def _messages(prompt: Prompt, how: ThinkingRequest) -> tuple[list[dict[str, Any]
     thoughts: list[Block] = []  # of an answer without text or calls; they belong before the model's next content
     for index, step in enumerate(prompt.steps):
         if isinstance(step, Calls):
-            uses = [_use(call) for call in step.calls]
+            uses = [use_block(call.call_id, call.name, call.arguments) for call in step.calls]
             blocks = answer_blocks(step.text, step.kept, uses, thinks=how.thinks)
             _add(messages, "assistant", [*thoughts, *blocks], how)
             _add(messages, "user", [_result(call) for call in step.calls], how)
@@ -119,7 +119,7 @@ def _add(messages: list[dict[str, Any]], role: str, blocks: list[Block], how: Th
 
 def _thoughtless(messages: list[dict[str, Any]]) -> bool:
     """Return True if the request answers calls that the model made without thinking."""
-    answered = messages and any(block["type"] == "tool_result" for block in messages[-1]["content"])
+    answered = messages and any(block["type"] == RESULT for block in messages[-1]["content"])
     return bool(answered) and messages[-2]["content"][0]["type"] not in THINKING
 
 
@@ -132,30 +132,16 @@ def _parameter(how: ThinkingRequest, messages: list[dict[str, Any]]) -> dict[str
 def _shown(each: Medium) -> Block:
     """Return the block of an image or a document, or a text instead of a document for which the API would refuse the
     request."""
-    if not isinstance(each, Document):
-        return image_block(each)
-    if each.pages > MOST_PAGES:
+    if isinstance(each, Document) and each.pages > MOST_PAGES:
         return {"type": "text", "text": each.note}
-    source = {"type": "base64", "media_type": PDF, "data": each.data}
-    return {"type": "document", "source": source, **({"title": each.name} if each.name else {})}
-
-
-def image_block(image: Image) -> Block:
-    """Return the block of an image."""
-    if image.url:
-        return {"type": "image", "source": {"type": "url", "url": image.url}}
-    return {"type": "image", "source": {"type": "base64", "media_type": image.media, "data": image.data}}
-
-
-def _use(call: AnsweredCall) -> Block:
-    return {"type": "tool_use", "id": call.call_id, "name": call.name, "input": msgspec.json.decode(call.arguments)}
+    return medium_block(each)
 
 
 def _result(call: AnsweredCall) -> Block:
     content: Any = [*text_parts(call.result), *map(_shown, call.media)] if call.media else call.result
     # The API accepts only text in a result that is marked as an error.
     failed = {"is_error": True} if call.failed and not call.media else {}
-    return {"type": "tool_result", "tool_use_id": call.call_id, "content": content, **failed}
+    return {"type": RESULT, "tool_use_id": call.call_id, "content": content, **failed}
 
 
 def _tool(tool: ToolSpec) -> Block:
@@ -189,10 +175,10 @@ def parse(message: Mapping[str, Any]) -> tuple[Piece, ...]:
     if not isinstance(content, list):
         raise not_understood(NAME, "the message has no content")
     why = _WHY.get(word, "end")
-    if why == "length" and content and _kind(content[-1]).endswith("tool_use"):
+    if why == "length" and content and kind_of(content[-1]).endswith(USE):
         content = content[:-1]
     elif why == "refused":
-        content = [block for block in content if _kind(block) != "tool_use"]
+        content = [block for block in content if kind_of(block) != USE]
     fresh, read, write, output = (
         tokens(message, "usage", f"{each}_tokens")
         for each in ("input", "cache_read_input", "cache_creation_input", "output")
@@ -215,7 +201,7 @@ def _last_call(usage: Mapping[str, Any]) -> int:
 def _pieces(content: list[Any]) -> Iterator[Piece]:
     length, kept, before = 0, 0, ""
     for block in content:
-        kind = _kind(block)
+        kind = kind_of(block)
         for piece in _read(block, kind, length, kept, apart=before == "text"):
             kept += isinstance(piece, Kept)
             length += len(piece) if isinstance(piece, str) else 0
@@ -233,7 +219,7 @@ def _read(block: Any, kind: str, length: int, kept: int, *, apart: bool) -> Iter
         names = THINKING[kind]
         if all(isinstance(block.get(name), str) for name in names) and block[names[-1]]:
             yield Kept({"type": kind, **{name: block[name] for name in names}, **blocks_of.position(length)})
-    elif kind == "tool_use":
+    elif kind == USE:
         call_id, name = as_text(block.get("id")), as_text(block.get("name"))
         if not (call_id and name):
             raise not_understood(NAME, "a tool call has no id or no name")
@@ -241,10 +227,6 @@ def _read(block: Any, kind: str, length: int, kept: int, *, apart: bool) -> Iter
         yield ToolCall(call_id, name, block.get("input", {}))
     elif kind:
         yield blocks_of.other_kept(block, length, kept)
-
-
-def _kind(block: Any) -> str:
-    return as_text(as_object(block).get("type"))
 
 
 # The blocks that a cache sees
@@ -257,7 +239,7 @@ def cache_blocks(body: dict[str, Any]) -> list[caching.Block]:
     for message in body.get("messages", ()):
         for part in caching.parts(message["content"]):
             kind = part.get("type", "")
-            found.append(caching.block(message["role"], part, kind if kind in ("tool_use", "tool_result") else ""))
+            found.append(caching.block(message["role"], part, kind if kind in (USE, RESULT) else ""))
     if body.get("cache_control") and found:
         found[-1] = found[-1]._replace(marked=True)
     return found

@@ -28,7 +28,8 @@ from msgspec import Struct, structs
 
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.request import BOUND, Compacted, Kept, Piece, ToolCall, shifted
-from foldmark.dialects.anthropic.blocks import COMPACTION, THINKING, Block, answer_blocks, joined
+from foldmark.dialects.anthropic.blocks import COMPACTION, answer_blocks, joined
+from foldmark.wires.anthropic import THINKING, USE, Block
 
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
 """The `anthropic-beta` that a request with `block_binding` needs."""
@@ -184,7 +185,7 @@ def _as_sent(pieces: Sequence[Piece]) -> Iterator[Block]:
     """Return the blocks of an answer in the form and order in which they are sent again."""
     text = "".join(piece for piece in pieces if isinstance(piece, str))
     kept = [piece.block for piece in pieces if isinstance(piece, Kept)]
-    uses = [{"type": "tool_use", "id": piece.call_id} for piece in pieces if isinstance(piece, ToolCall)]
+    uses = [{"type": USE, "id": piece.call_id} for piece in pieces if isinstance(piece, ToolCall)]
     done = before = 0
     for each in (piece for piece in pieces if isinstance(piece, Compacted)):
         yield from answer_blocks(text[done : each.after], shifted(kept[before : each.kept], done), (), thinks=True)

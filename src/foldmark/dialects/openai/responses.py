@@ -33,10 +33,11 @@ from foldmark.core.request import (
     carry,
     distinct,
 )
-from foldmark.dialects.bodies import Json, arguments, as_object, as_text, described, objects_in, text_parts
+from foldmark.dialects.bodies import Json, arguments, described, text_parts
 from foldmark.dialects.dialect import Dialect
 from foldmark.dialects.openai import models
 from foldmark.dialects.openai.chat import KEYED, cache_blocks, spent
+from foldmark.wires.lenient_json import as_object, as_text, objects_in
 
 APART = "\n\n"
 """Separator between the messages of one response."""

@@ -13,9 +13,10 @@ import msgspec
 
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Piece, Thought
-from foldmark.dialects.bodies import Json, arguments, as_object, as_text, objects_in, tokens
+from foldmark.dialects.bodies import Json, arguments, tokens
 from foldmark.dialects.errors import broken_off, overflow, refused, retry_after
 from foldmark.dialects.openai import chat, responses
+from foldmark.wires.lenient_json import as_object, as_text, objects_in
 
 _JOINED = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """The field that is joined when pieces of thinking belong together, by their type."""

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from foldmark.formats.claude.blocks import ASSISTANT_BLOCKS, USER_BLOCKS, only_thinking
+from foldmark.formats.claude.blocks import only_thinking
 from foldmark.formats.claude.members import ASIDE, CHAINED, DISPLAY, ERROR, MADE_UP, PARENT, SAID, SESSION, SUMMARY
 from foldmark.formats.claude.records import LEAF, Row, row_of
 from foldmark.formats.session_file import SessionRecord
+from foldmark.wires.anthropic import THINKING, USERS
 from foldmark.wires.lenient_json import NotJsonError, decode
 
 _NONE = Raw(b"")
@@ -45,7 +46,7 @@ class UsualBlock(Struct, gc=False):
                 return kind == "assistant" and self.id != "" and self.name != ""
             case "tool_result":
                 return kind == "user" and self.call_id != ""
-        return self.type in (ASSISTANT_BLOCKS if kind == "assistant" else USER_BLOCKS)
+        return self.type in (THINKING if kind == "assistant" else USERS)
 
 
 class UsualMessage(Struct, gc=False):

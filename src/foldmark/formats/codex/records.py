@@ -32,15 +32,10 @@ from foldmark.formats.chain import ActiveRecords
 from foldmark.formats.messages import (
     NOTHING,
     AnswerUsage,
-    CallMessage,
-    Data,
-    Part,
     PreservedRecords,
     RecordEntry,
     RecordMessages,
-    ResultMessage,
     SearchedMessage,
-    TextMessage,
     argument_text,
     entry_of,
     record_time,
@@ -48,6 +43,7 @@ from foldmark.formats.messages import (
 )
 from foldmark.formats.session_file import SessionRecord
 from foldmark.wires.lenient_json import NotJsonError, decode, filled_text, member, whole_number
+from foldmark.wires.parts import CallMessage, Data, Part, ResultMessage, TextMessage
 
 TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state")
 """Types of records that only a rollout has."""

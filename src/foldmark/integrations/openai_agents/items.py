@@ -27,9 +27,10 @@ from foldmark.core.assembly.media import image_at
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
-from foldmark.dialects.bodies import arguments, as_object, as_text
+from foldmark.dialects.bodies import arguments
 from foldmark.dialects.openai.items import CALLS, RESULTS
 from foldmark.dialects.openai.responses import PHASES
+from foldmark.wires.lenient_json import as_object, as_text
 
 KEY, DIALECT = "openai_agents", "openai"
 

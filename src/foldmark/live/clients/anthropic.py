@@ -14,9 +14,7 @@ from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.anthropic import thinking
 from foldmark.dialects.anthropic.messages import parse
-from foldmark.formats.claude.blocks import read_message
 from foldmark.formats.claude.told import INJECTED
-from foldmark.formats.messages import Part, TextMessage
 from foldmark.live.clients import answers, queued_blocks
 from foldmark.live.clients.checking import check_alternating, check_begun_by_user
 from foldmark.live.clients.dialect import (
@@ -34,7 +32,19 @@ from foldmark.live.clients.dialect import (
 )
 from foldmark.live.clients.roles import RoleClient, RoleMessage
 from foldmark.live.clients.weaving import MessageWeaver, Weaver
-from foldmark.sessions.conversion.content import THOUGHTS, call_block, message_blocks, result_block
+from foldmark.wires.anthropic import (
+    RESULT,
+    THINKING,
+    USE,
+    call_block,
+    is_thinking,
+    message_blocks,
+    read_answer,
+    read_user,
+    result_block,
+)
+from foldmark.wires.lenient_json import filled_text
+from foldmark.wires.parts import Part, TextMessage
 
 _PATH = re.compile(r"(?:/v1)?/messages")
 """The path of the endpoint that answers. Clients whose base URL includes the version ask for it without."""
@@ -88,7 +98,7 @@ class AnthropicClient(RoleClient):
         bare = _MARK.sub(b"", raw) if b'"cache_control"' in raw else raw
         role, blocks = self.split(bare)
         found = [decoded(block) for block in blocks] if role in ("assistant", "user") else []
-        calls = tuple(str(each.get("id")) for each in found if each.get("type") == "tool_use")
+        calls = tuple(str(each.get("id")) for each in found if each.get("type") == USE)
         results = tuple(call for each in found if (call := self.result_of(each)) is not None)
         thinks = any(map(self.is_thinking, found))
         key = _answer_key(found) if role == "assistant" else key_of(role, blocks)
@@ -148,7 +158,7 @@ class AnthropicClient(RoleClient):
         return isinstance(part, TextMessage) and part.kind == "user" and part.text.startswith(_INTERRUPTED)
 
     def result_of(self, block: Mapping[str, Any]) -> str | None:
-        return str(block.get("tool_use_id")) if block.get("type") == "tool_result" else None
+        return str(block.get("tool_use_id")) if block.get("type") == RESULT else None
 
     def placeholder(self, block: Mapping[str, Any], text: str) -> bytes:
         return msgspec.json.encode({**block, "content": text})
@@ -158,12 +168,12 @@ class AnthropicClient(RoleClient):
         return msgspec.json.encode({"type": "text", "text": text, **mark})
 
     def is_thinking(self, block: Mapping[str, Any]) -> bool:
-        return block.get("type") in THOUGHTS
+        return is_thinking(block)
 
     def kept(self, blocks: Sequence[bytes], shown: Sequence[bool]) -> list[bool]:
         stays, with_result, found = list(shown), True, list(map(decoded, blocks))
         for place, block in enumerate(found):
-            if block.get("type") == "tool_result":
+            if block.get("type") == RESULT:
                 with_result = stays[place]
             elif block.get("type") == queued_blocks.REST:
                 stays[place] = with_result
@@ -207,7 +217,7 @@ class AnthropicClient(RoleClient):
         role, blocks = self.split(raw)
         last = blocks[-1] if blocks else b"{}"
         kind = decoded(last).get("type")
-        if kind in (None, *THOUGHTS) or b'"cache_control"' in last or role not in ("user", "assistant"):
+        if kind in (None, *THINKING) or b'"cache_control"' in last or role not in ("user", "assistant"):
             return None
         return self.written(role, (*blocks[:-1], last[:-1] + b"," + mark + b"}"))
 
@@ -215,7 +225,7 @@ class AnthropicClient(RoleClient):
         # Thinking is left out: it was bound to the messages that preceded it then.
         if event.kind == "tool_call":
             return [call_block(event, event.call_id or "")]
-        if event.kind == "tool_result":
+        if event.kind == RESULT:
             return [result_block(event, event.call_id or "")]
         return [block for block in message_blocks(event) if not self.is_thinking(block)]
 
@@ -294,7 +304,7 @@ def _part(role: str, block: Any, response: Any) -> Part | None:
             return None
     if role not in ("user", "assistant"):
         return None
-    read = read_message({"type": role, "message": {"content": [block], "id": response}})
+    read = read_answer([block], filled_text(response)) if role == "assistant" else read_user([block], INJECTED)
     return read.parts[0] if len(read.parts) == 1 else None
 
 
@@ -309,8 +319,8 @@ def _meaning(block: Mapping[str, Any]) -> list[Any]:
     if kind == "text":
         text = str(block.get("text", "")).strip()
         return [kind, text] if text else []
-    if kind == "tool_use":
+    if kind == USE:
         return [kind, block.get("id"), block.get("name"), plain(block.get("input"))]
-    if kind in THOUGHTS:
-        return [kind, block.get(THOUGHTS[kind][-1])]
+    if kind in THINKING:
+        return [kind, block.get(THINKING[kind][-1])]
     return [kind, plain({name: value for name, value in block.items() if name != "cache_control"})]

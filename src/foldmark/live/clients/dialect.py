@@ -17,8 +17,8 @@ from msgspec import Raw, Struct
 
 from foldmark.core.events import Event
 from foldmark.core.request import Request, Stopped, Usage
-from foldmark.formats.messages import Part, TextMessage
 from foldmark.wires import lenient_json
+from foldmark.wires.parts import Part, TextMessage
 
 if TYPE_CHECKING:
     from foldmark.live.clients.weaving import Weaver

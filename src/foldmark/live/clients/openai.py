@@ -17,10 +17,8 @@ from msgspec import Raw
 from foldmark.core.assembly.eviction import CLIENT_OPENING
 from foldmark.core.events import Event
 from foldmark.core.request import Request
-from foldmark.dialects.bodies import objects_in
 from foldmark.dialects.openai.responses import parse
 from foldmark.formats.codex.records import INTERRUPTED, is_injected
-from foldmark.formats.messages import Part, TextMessage
 from foldmark.live.clients import answers, openai_items
 from foldmark.live.clients.dialect import (
     ClientAnswer,
@@ -39,6 +37,8 @@ from foldmark.live.clients.openai_items import LONG_CACHES, call_of, is_made, is
 from foldmark.live.clients.weaving import ResponseWeaver, Weaver
 from foldmark.text import queued
 from foldmark.wires import lenient_json
+from foldmark.wires.lenient_json import objects_in
+from foldmark.wires.parts import Part, TextMessage
 
 _PATH = re.compile(r"(?:/v1)?/responses")
 _REPLY = "msg_foldmark_"

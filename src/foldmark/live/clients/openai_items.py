@@ -12,12 +12,12 @@ from foldmark.core.assembly.eviction import RESPONSES as READER
 from foldmark.core.assembly.media import media_of
 from foldmark.core.events import Event
 from foldmark.core.request import block_in, carry
-from foldmark.dialects.bodies import as_text, objects_in
 from foldmark.dialects.openai.items import CALLS, RESULTS
 from foldmark.dialects.openai.responses import media_parts
 from foldmark.formats.codex.records import INTERRUPTED, is_injected, read_item
-from foldmark.formats.messages import CallMessage, Part, ResultMessage, TextMessage
 from foldmark.live.clients.dialect import key_of, plain, without_surrogates
+from foldmark.wires.lenient_json import as_text, objects_in
+from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
 
 Item = Mapping[str, Any]
 

@@ -47,9 +47,16 @@ from foldmark.log import Agent
 from foldmark.log.context import Context
 from foldmark.providers.registry import dialect_of
 from foldmark.request.exchanges import read_as, read_by
-from foldmark.sessions.conversion import content
-from foldmark.sessions.conversion.content import Block
 from foldmark.sessions.new_file import WriteError, new_file
+from foldmark.text import queued
+from foldmark.wires.anthropic import (
+    Block,
+    call_block,
+    is_thinking,
+    left_behind,
+    message_blocks,
+    result_block,
+)
 from foldmark.wires.lenient_json import filled_text, member
 
 SYNTHETIC = "<synthetic>"
@@ -91,9 +98,9 @@ def choose(events: Iterable[Event], agent_id: str) -> tuple[list[ExportedPiece],
     sent: list[Event] = []
     left_out: list[tuple[int, str]] = []
     for event in events:
-        if behind := content.left_behind(event):
+        if behind := left_behind(event):
             left_out.append((event.id, f"{behind} of its blocks cannot be sent"))
-        if event.kind in ("tool_call", "tool_result") or content.message_blocks(event):
+        if event.kind in ("tool_call", "tool_result") or message_blocks(event):
             sent.append(event)
         elif not behind:
             left_out.append((event.id, "it is empty"))
@@ -118,7 +125,7 @@ def records(pieces: Sequence[ExportedPiece], to: Exporting) -> Iterator[Block]:
         moment = max(moment, _milliseconds(piece.event.created_at))
         uuid = str(_uuid(to.agent_id, piece))
         record = new_record(parent, uuid, to.session_id, moment, {"userType": "external", "cwd": to.cwd})
-        if index and (attached := content.attachment(piece.event)):
+        if index and (attached := _attachment(piece.event)):
             record |= {"type": "attachment", "attachment": attached}
         elif told := told_again(member(piece.event.data, "told"), piece.event.content):
             record |= {"type": "attachment", **told}
@@ -159,16 +166,16 @@ def _pieces(groups: Sequence[Event | CallGroup]) -> list[ExportedPiece]:
 def _exchange(calls: Sequence[tuple[Event, Event | None]], ids: Mapping[int, str]) -> Iterator[ExportedPiece]:
     """Yield the calls of one answer, then their results: Claude Code looks for them before the next answer."""
     for call, _ in calls:
-        yield ExportedPiece(event=call, part="call", role="assistant", blocks=[content.call_block(call, ids[call.id])])
+        yield ExportedPiece(event=call, part="call", role="assistant", blocks=[call_block(call, ids[call.id])])
     for call, result in calls:
-        block = content.result_block(result, ids[call.id])
+        block = result_block(result, ids[call.id])
         made_up = result is None
         part = "no result" if made_up else "result"
         yield ExportedPiece(event=result or call, part=part, role="user", blocks=[block], made_up=made_up)
 
 
 def _message_pieces(event: Event, *, first: bool) -> list[ExportedPiece]:
-    blocks = content.message_blocks(event)
+    blocks = message_blocks(event)
     if event.role == "assistant" and not (event.kind == "summary" and first):
         return [ExportedPiece(event=event, part=f"{at}", role="assistant", blocks=[b]) for at, b in enumerate(blocks)]
     return [ExportedPiece(event=event, part="text", role="user", blocks=blocks)]
@@ -180,7 +187,7 @@ def _without_last_thoughts(pieces: Sequence[ExportedPiece]) -> tuple[list[Export
     gone = []
     for role, run in groupby(pieces, key=lambda piece: piece.role):
         answer = list(run)
-        while role == "assistant" and answer and answer[-1].blocks[0]["type"] in content.THOUGHTS:
+        while role == "assistant" and answer and is_thinking(answer[-1].blocks[0]):
             gone.append(answer.pop().event.id)
         kept += answer
     return kept, gone
@@ -215,6 +222,16 @@ def _answers(pieces: Sequence[ExportedPiece], agent_id: str) -> list[ExportedPie
             used.add(current)
         found.append(replace(piece, answer=current))
     return found
+
+
+def _attachment(event: Event) -> Block | None:
+    """Return a queued prompt as the attachment that it was imported from, or None for any other message."""
+    about = member(event.data, "attachment") if event.kind == "user" else None
+    if not isinstance(about, dict) or about.get("type") != queued.ATTACHMENT:
+        return None
+    blocks = message_blocks(event)
+    alone = blocks[0].get("text") if len(blocks) == 1 else None
+    return {**about, "prompt": alone or blocks} if blocks else None
 
 
 def _response(event: Event) -> str | None:

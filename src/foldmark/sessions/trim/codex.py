@@ -24,12 +24,12 @@ from foldmark.dialects.openai.items import CALLS, RESULTS
 from foldmark.formats.codex import rollouts
 from foldmark.formats.codex.records import is_injected, read_item
 from foldmark.formats.cut import Origin, Replacement
-from foldmark.formats.messages import TextMessage
 from foldmark.sessions.trim.job import LineTrimmer
 from foldmark.sessions.trim.results import output
 from foldmark.sessions.trim.stale import TrimPlan
 from foldmark.wires import spans
 from foldmark.wires.lenient_json import decode, member, whole_number
+from foldmark.wires.parts import TextMessage
 from foldmark.wires.spans import within
 
 _OUTPUTS = tuple(result for result, call in RESULTS.items() if CALLS[call].answer == "output")
