@@ -1,9 +1,10 @@
 """Judge whether an import shows what the client sends: `python tests/sessions/judge.py FILE...`.
 
 The judge gives a copy of a session to its real client, which resumes it against a provider on the loopback interface,
-through a gateway that records into an empty log. The messages of that request are the truth. Three others have to agree
-with them: the context of an import, what the client sends when it resumes an export of that context, and the context
-that the gateway recorded.
+through a gateway that records into an empty log. The messages of that request are the truth. Four others have to agree
+with them: the context of an import, what the client sends when it resumes an export of that context or a trimmed copy
+of the session, and the context that the gateway recorded. `test_every_reader.py` compares the other readers with an
+import, for which no client is needed.
 
 Messages are compared as `Item`s, in order. This is left out of the comparison, each for its reason:
 
@@ -25,6 +26,7 @@ Messages are compared as `Item`s, in order. This is left out of the comparison, 
 - References to tools (`REFERENCES`): the judge's client does not have these tools, and says so in their place.
 - The text that a log shows in place of a compaction that only its provider can read (`OPAQUE`).
 - The thinking of an export: it is valid only for the model and the conversation that it was made for.
+- What a trim has cut, if it begins as the whole does: in a result, or in an argument of a call.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from difflib import SequenceMatcher
 from hashlib import blake2b
 from pathlib import Path
@@ -60,11 +63,13 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Event
 from foldmark.dialects.openai.items import CALLS, RESULTS, answer_text, tool_of
 from foldmark.formats.claude.told import REMINDER, told
-from foldmark.formats.places import recognize
+from foldmark.formats.places import recognize, recognized, session_path
 from foldmark.formats.session_file import SessionFile
 from foldmark.live.agent_programs import AGENTS
 from foldmark.sessions.conversion.exporting import SYNTHETIC, export
 from foldmark.sessions.conversion.importing import import_session
+from foldmark.sessions.trim.job import TrimOptions
+from foldmark.sessions.trim.trimming import trim
 from foldmark.wires.lenient_json import member
 from patience import LIMIT
 
@@ -88,6 +93,8 @@ REWORDED = (
 )
 """Patterns of what versions of Claude Code word differently when they make the text of an attachment, and what is
 compared instead."""
+
+_CUT = "\n... [TRIMMED by Foldmark: "
 
 REFERENCES = "[Tool references removed"
 """The beginning of what Claude Code sends for references to tools that it does not have."""
@@ -133,6 +140,8 @@ class Verdict(NamedTuple):
         ours = [item for item in ours if item not in self.newer or item in theirs]
         if name == "export":
             theirs, ours = _without_thinking(theirs), _without_thinking(ours)
+        if name == "trim":
+            theirs = _as_cut(theirs, ours)
         found = []
         for how, a, b, c, d in SequenceMatcher(None, theirs, ours, autojunk=False).get_opcodes():
             if how != "equal":
@@ -159,7 +168,21 @@ def judge(path: Path, folder: Path) -> Verdict:
             others["export"], _ = _resumed(CLIENTS["claude"], written, folder / "exported")
         except (FoldmarkError, RefusedError) as error:
             others["export"] = [Item("refused", str(error))]
+    if not refused:
+        try:
+            others["trim"], _ = _resumed(CLIENTS[kind.name], _trimmed(path, folder / "trim"), folder / "trimmed")
+        except (FoldmarkError, RefusedError) as error:
+            others["trim"] = [Item("refused", str(error))]
     return Verdict(sent, others, refused, _newer(path, CLIENTS[kind.name]))
+
+
+def _trimmed(path: Path, folder: Path) -> Path:
+    """Return a copy of a session of which a trim has cut what it can; the copy as it is if that is nothing."""
+    folder.mkdir()
+    copy = folder / path.name
+    copy.write_bytes(path.read_bytes())
+    options = TrimOptions(500, ("Read", "Bash", "Grep", "Glob"), deep=True)
+    return trim(recognized(session_path(copy)), options, str(uuid4()), datetime.now(UTC)).session.path
 
 
 def _newer(path: Path, client: Client) -> frozenset[Item]:
@@ -496,6 +519,17 @@ def _ordered(items: list[Item]) -> list[Item]:
         while item.kind == "result" and at and found[at - 1].kind == "result" and found[at - 1].text > item.text:
             at -= 1
         found.insert(at, item)
+    return found
+
+
+def _as_cut(whole: Sequence[Item], cut: Sequence[Item]) -> list[Item]:
+    """Return the items, with those instead of which a cut one begins as they do."""
+    left = {(item.kind, item.text.partition(" ")[0]): item for item in cut if _CUT in item.text}
+    found = []
+    for item in whole:
+        short = left.get((item.kind, item.text.partition(" ")[0]), item)
+        begins = all(item.text.startswith(each) for each in short.text.split(_CUT)[:1]) or item.kind == "call"
+        found.append(short if begins else item)
     return found
 
 

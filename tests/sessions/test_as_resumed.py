@@ -1,4 +1,4 @@
-"""An import, an export and a live conversation hold what the real client sends when it resumes the session.
+"""An import, an export, a trim and a live conversation hold what the real client sends when it resumes the session.
 
 `judge.py` compares them. The clients are those of `make clients`; without them, these tests are skipped, and so are
 those of sessions that are not there.
@@ -21,7 +21,7 @@ FILES = sorted(
     for folder in ("data/claude", "data/codex", "data/kinds", "cases/sessions")
     for path in (SHARED / folder).glob("*.jsonl")
 )
-VIEWS = ("import", "export", "live")
+VIEWS = ("import", "export", "live", "trim")
 
 NOT_RESUMED = {
     "claude-2.1.220.jsonl": "its records are samples of kinds and form no session",
