@@ -94,7 +94,7 @@ REWORDED = (
 """Patterns of what versions of Claude Code word differently when they make the text of an attachment, and what is
 compared instead."""
 
-_CUT = "\n... [TRIMMED by Foldmark: "
+_CUT = "... [TRIMMED by Foldmark: "
 
 REFERENCES = "[Tool references removed"
 """The beginning of what Claude Code sends for references to tools that it does not have."""
@@ -528,7 +528,7 @@ def _as_cut(whole: Sequence[Item], cut: Sequence[Item]) -> list[Item]:
     found = []
     for item in whole:
         short = left.get((item.kind, item.text.partition(" ")[0]), item)
-        begins = all(item.text.startswith(each) for each in short.text.split(_CUT)[:1]) or item.kind == "call"
+        begins = item.text.startswith(short.text.partition(_CUT)[0].rstrip().removesuffix("\\n")) or item.kind == "call"
         found.append(short if begins else item)
     return found
 
