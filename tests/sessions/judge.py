@@ -214,7 +214,11 @@ class Client(NamedTuple):
         if self.name == "claude":
             quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
             reached = AGENTS["claude"].variables(url)
-            return ["--resume", str(session), "-p", PROMPT], {"ANTHROPIC_API_KEY": "sk-planted", **quiet, **reached}
+            # What a client tells its model depends on the model, and a newer client resumes with its own default.
+            model = _claude_model([json.loads(line) for line in session.read_bytes().splitlines() if _is_json(line)])
+            asked = [] if model == SYNTHETIC else ["--model", model]
+            words = ["--resume", str(session), *asked, "-p", PROMPT]
+            return words, {"ANTHROPIC_API_KEY": "sk-planted", **quiet, **reached}
         # With a login, Codex keeps its own provider; it refuses to resume a session with another one.
         login = home / ".codex" / "auth.json"
         login.parent.mkdir(exist_ok=True)
@@ -250,9 +254,14 @@ PINNED = "FOLDMARK_CLIENTS" not in os.environ
 CLIENTS = {name: Client(name, member) for name, member in (("claude", "messages"), ("codex", "input"))}
 
 
-def _claude_greeting(records: list[Any]) -> list[dict[str, Any]]:
+def _claude_model(records: list[Any]) -> str:
+    """Return the model of the newest answer; `SYNTHETIC` if no answer has one."""
     models = [str(member(each, "message", "model")) for each in records if each.get("type") == "assistant"]
-    model = next((each for each in reversed(models) if each not in ("None", SYNTHETIC)), SYNTHETIC)
+    return next((each for each in reversed(models) if each not in ("None", SYNTHETIC)), SYNTHETIC)
+
+
+def _claude_greeting(records: list[Any]) -> list[dict[str, Any]]:
+    model = _claude_model(records)
     about: dict[str, Any] = {"isSidechain": False, "sessionId": str(uuid4()), "timestamp": "2026-01-01T00:00:00.000Z"}
     about["version"] = next((each["version"] for each in reversed(records) if "version" in each), "2.1.197")
     first, second = str(uuid4()), str(uuid4())
