@@ -39,10 +39,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.formats.messages import NOWHERE, AnswerUsage, Leaf, PreservedRecords, RecordEntry
+from foldmark.formats.messages import NOWHERE, AnswerUsage, Leaf, RecordEntry
 
 _WALKS = 20
-"""Maximum number of steps to preserved records, over all compactions, as a multiple of the session's length."""
+"""Maximum number of steps upwards in search of loops, as a multiple of the session's length."""
 
 
 class Compaction(Struct, frozen=True):
@@ -122,6 +122,9 @@ class ActiveRecords(Struct, frozen=True):
     edited: int = 0
     """The line of the last edit's boundary, 0 if there is none."""
 
+    preserved: Mapping[int, Sequence[str]] = {}
+    """The line of a boundary -> the uuids of the preserved records, if the format has to find them."""
+
     carried: dict[str, Any] = {}
     """What decides whether later records continue the active chain (`imported.only_continues`)."""
 
@@ -141,7 +144,7 @@ def plan(entries: Sequence[RecordEntry], active: ActiveRecords | None = None) ->
     """Return the plan of an import. `active` are the active records; None: all that are not in a sidechain."""
     if active is None:
         active = ActiveRecords([entry for entry in entries if entry.side is None])
-    found = {line: each for line, each in compactions(entries).items() if line not in active.left}
+    found = {line: each for line, each in compactions(entries, active.preserved).items() if line not in active.left}
     if any(entry.copies is not None for entry in entries):
         entries, found = _without_copies(entries, found)
     main, others = _branches(*_parents_first(entries, _parents(entries, found)), active)
@@ -459,23 +462,22 @@ def _turn(steps: list[PlannedRecord], shown: bool, interrupted: bool) -> Planned
     return PlannedTurn(steps, shown, interrupted)
 
 
-def compactions(entries: Sequence[RecordEntry]) -> dict[int, Compaction]:
-    """Return the compactions outside sidechains, by the line of the summary."""
+def compactions(entries: Sequence[RecordEntry], preserved: Mapping[int, Sequence[str]] = {}) -> dict[int, Compaction]:
+    """Return the compactions outside sidechains, by the line of the summary. One that preserves an unknown record
+    preserves none. `preserved`: see `ActiveRecords`."""
     found = {}
     known: dict[str, RecordEntry] = {}
-    steps = _WALKS * len(entries)
     for entry in entries:
         if entry.side is not None:
             continue
         if entry.compacts:
             boundary = entry if entry.preserved else known.get(entry.parent or "")
-            preserved = boundary.preserved if boundary is not None else None
-            if boundary is None or preserved is None:
+            if boundary is None or boundary.preserved is None:
                 found[entry.line] = Compaction()
             else:
-                stays, walked = _stays(preserved, known, steps)
-                steps -= walked
-                found[entry.line] = Compaction(stays, preserved.anchor != boundary.uuid)
+                stays = frozenset(preserved.get(boundary.line, boundary.preserved.uuids))
+                stays = stays if stays <= known.keys() else frozenset()
+                found[entry.line] = Compaction(stays, boundary.preserved.anchor != boundary.uuid)
         if entry.uuid is not None and not entry.passing:
             known[entry.uuid] = entry
     return found
@@ -505,26 +507,6 @@ def _after(summary: RecordEntry, compaction: Compaction, before: Section, lines:
         before.entries[:] = [entry for entry in before.entries if entry.uuid not in compaction.stays]
     keeps = (lines[uuid] for uuid in compaction.stays if uuid in lines)
     return Section(behind, summary, frozenset(keeps).difference(entry.line for entry in behind))
-
-
-def _stays(preserved: PreservedRecords, known: Mapping[str, RecordEntry], most: int) -> tuple[frozenset[str], int]:
-    """Return the uuids of the records that a compaction preserves (none if one of them is unknown), and the number of
-    steps to find them."""
-    way, walked = _way(preserved, known, most)
-    stays = frozenset((*preserved.uuids, *way))
-    return stays if stays <= known.keys() else frozenset(), walked
-
-
-def _way(preserved: PreservedRecords, known: Mapping[str, RecordEntry], most: int) -> tuple[list[str], int]:
-    """Return the uuids from the tail up to the head (empty if the head is not reached), and the number of steps."""
-    found: list[str] = []
-    entry = known.get(preserved.tail or "")
-    while entry is not None and entry.uuid is not None and len(found) < most:
-        found.append(entry.uuid)
-        if entry.uuid == preserved.head:
-            return found, len(found)
-        entry = known.get(entry.parent or "")
-    return [], len(found)
 
 
 def _results_to_calls(sections: Sequence[Section]) -> None:

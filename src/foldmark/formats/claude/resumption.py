@@ -43,12 +43,14 @@ R = TypeVar("R", bound=ChainRecord)
 class Links(Generic[R]):
     """The records of a session by their uuids, and their parents. Of two records with one uuid, the later one counts.
 
-    `outside` are uuids of records that precede these, and `rows` do not have.
+    `outside` are uuids of records that precede these, and `rows` do not have. `walked` are the steps that were taken
+    to preserved records.
     """
 
     def __init__(self, rows: Iterable[R], outside: Collection[str] = ()) -> None:
         self.by_uuid: dict[str, R] = {}
         self.outside = outside
+        self.walked = 0
         self._through: dict[str, str | None] = {}
         self._instead: dict[str, str | None] = {}
         for row in rows:
@@ -90,6 +92,7 @@ class Links(Generic[R]):
         if kept.tail is None and kept.head is None:
             return list(kept.uuids)
         way = self.above(self.by_uuid.get(kept.tail or ""))
+        self.walked += len(way)
         head = next((at for at, each in enumerate(way) if each.uuid == kept.head), None)
         return None if head is None else [each.uuid for each in way[head::-1] if each.uuid]
 
