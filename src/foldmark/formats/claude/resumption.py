@@ -422,52 +422,48 @@ class CallBlock(NamedTuple):
     id: str
 
 
-class PairedCall(Struct, eq=False):
-    """A call and its result (None: missing)."""
-
-    call: CallBlock
-    result: CallBlock | None = None
-
-
 class Pairs(Struct, frozen=True):
     """Calls and results that do not form a usual pair.
 
     `unanswered` are calls without a result, `early` are results before their call, `late` are results behind it that
     are not in the message behind it, `orphans` are results that have no call or whose call already has a result, and
-    `repeated` are calls with the id of an earlier one.
+    `repeated` are calls with the id of an earlier one, with their results.
     """
 
     unanswered: list[CallBlock]
     early: list[CallBlock]
     late: list[CallBlock]
     orphans: list[CallBlock]
-    repeated: list[PairedCall]
+    repeated: dict[CallBlock, CallBlock | None]
 
 
 def pair_calls(order: Sequence[Row]) -> Pairs:
     """Pair the calls and results of records, given in sending order. An id should belong to only one call."""
-    pairs: dict[str, list[PairedCall]] = {}
+    calls: dict[str, list[CallBlock]] = {}
+    answers: dict[CallBlock, CallBlock] = {}
     spare: list[CallBlock] = []
     for row in order:
-        for at, id in zip(row.places, row.calls, strict=False):
-            pairs.setdefault(id, []).append(PairedCall(CallBlock(row, at, id)))
-        for at, id in zip(row.places, row.results, strict=False):
-            result = CallBlock(row, at, id)
-            if not _answers(reversed(pairs.get(id, ())), result):
-                spare.append(result)
-    early = [result for result in spare if _answers(pairs.get(result.id, ()), result)]
-    paired = set(early)
-    orphans = [result for result in spare if result not in paired]
-    lost = set(messages_of(order).lost)
-    firsts = (found[0].result for found in pairs.values())
-    late = [each for each in firsts if each and each not in paired and Part(each.row, each.id) in lost]
-    unanswered = [each.call for found in pairs.values() for each in found if each.result is None]
-    return Pairs(unanswered, early, late, orphans, [each for found in pairs.values() for each in found[1:]])
+        for at, id in row.paired:
+            block = CallBlock(row, at, id)
+            if row.is_answer:
+                calls.setdefault(id, []).append(block)
+            elif (free := _free(reversed(calls.get(id, ())), answers)) is not None:
+                answers[free] = block
+            else:
+                spare.append(block)
+    early, orphans = list[CallBlock](), list[CallBlock]()
+    for block in spare:
+        if (free := _free(calls.get(block.id, ()), answers)) is not None:
+            answers[free] = block
+        (orphans if free is None else early).append(block)
+    lost, before = set(messages_of(order).lost), set(early)
+    firsts = (answers.get(found[0]) for found in calls.values())
+    late = [each for each in firsts if each and each not in before and Part(each.row, each.id) in lost]
+    unanswered = [each for found in calls.values() for each in found if each not in answers]
+    repeated = {each: answers.get(each) for found in calls.values() for each in found[1:]}
+    return Pairs(unanswered, early, late, orphans, repeated)
 
 
-def _answers(calls: Iterable[PairedCall], result: CallBlock) -> bool:
-    """Assign the result to the first of these calls that has none. Return False if all have one."""
-    free = next((each for each in calls if each.result is None), None)
-    if free is not None:
-        free.result = result
-    return free is not None
+def _free(calls: Iterable[CallBlock], answers: Collection[CallBlock]) -> CallBlock | None:
+    """Return the first of these calls that has no result, or None."""
+    return next((each for each in calls if each not in answers), None)

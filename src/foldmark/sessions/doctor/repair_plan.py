@@ -5,7 +5,7 @@ Contents that stop Claude Code are changed. Every call that is sent is followed 
 unchanged.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -129,8 +129,7 @@ class RepairPlan:
         if row not in self.added:
             self.change(row).drop |= positions
             dropped = self.change(row).drop
-        left = [(at, id) for at, id in zip(row.places, row.calls or row.results, strict=True) if at not in dropped]
-        _pair(row, left)
+        row.pair([(at, id) for at, id in row.paired if at not in dropped])
         row.spoilt = tuple(at for at in row.spoilt if at not in dropped)
         if len(dropped) >= row.blocks:
             self.leave_out(row, why)
@@ -141,8 +140,7 @@ class RepairPlan:
         """Give a call or a result another call id."""
         row = block.row
         self.change(row).ids[block.at] = id
-        found = zip(row.places, row.calls or row.results, strict=True)
-        _pair(row, [(at, id if at == block.at else old) for at, old in found])
+        row.pair([(at, id if at == block.at else old) for at, old in row.paired])
 
     def _above(self, uuid: str | None) -> str | None:
         met = set()
@@ -150,12 +148,6 @@ class RepairPlan:
             met.add(uuid)
             uuid = self._left_out[uuid]
         return None if uuid in self._left_out else uuid
-
-
-def _pair(row: Row, blocks: Sequence[tuple[int, str]]) -> None:
-    """Set the calls or the results of a record: the positions of their blocks, and the ids of the calls."""
-    row.places, ids = tuple(at for at, _ in blocks), tuple(id for _, id in blocks)
-    row.calls, row.results = (ids, ()) if row.is_answer else ((), ids)
 
 
 # -- Lines and links
@@ -356,12 +348,12 @@ def _mend_pairs(plan: RepairPlan, resumed: ResumedChain[Row], moved: set[Row]) -
         plan.drop(row, positions, "a result without a call in front of it")
     if spare:
         return True
-    for pair in pairs.repeated:
+    for call, own in pairs.repeated.items():
         new = f"toolu_{plan.new_id().replace('-', '')}"
-        plan.rename(pair.call, new)
-        plan.note(pair.call.row, "a call given another id: two had the same")
-        if pair.result and pair.result.row not in plan.added:
-            plan.rename(pair.result, new)
+        plan.rename(call, new)
+        plan.note(call.row, "a call given another id: two had the same")
+        if own and own.row not in plan.added:
+            plan.rename(own, new)
     if not pairs.repeated:
         _answer(plan, resumed.chain, pairs.unanswered)
     return bool(pairs.repeated or pairs.unanswered)
@@ -409,7 +401,7 @@ def _answer(plan: RepairPlan, chain: list[Row], calls: list[CallBlock]) -> None:
     for row, ids in behind.items():
         new = Row(line=0, type="user", uuid=plan.new_id(), parent=row.uuid, blocks=len(ids))
         new.chained = new.said = new.spoken = True
-        _pair(new, list(enumerate(ids)))
+        new.pair(list(enumerate(ids)))
         made[row] = new
         plan.added[new] = row
         at = inside.get(row)
