@@ -11,8 +11,8 @@ not depend on the agent that wrote a session.
   that uuid that precedes it in the file, or else the first one that follows it, because Claude Code may write a result
   before its call. Otherwise (no parent, an unknown one, one in a sidechain, or one that itself continues this record)
   it continues the main chain's previous record. So there are no loops.
-- A result that was written before its own call (parallel calls race) moves after it. The records of one API message
-  are kept together, followed by the results of its calls.
+- In an abandoned branch or a sidechain, the records stand as the client would send them (`sent`): those of one API
+  message together, followed by the results of its calls.
 - A compaction (a summary that replaces earlier messages) on the main chain ends a turn and is its own turn. In
   another branch it is a message. Its boundary may name preserved records: after the summary (the last messages before
   the compaction) or before it (the first ones). If no messages precede the summary, as in a new file of a session, it
@@ -40,6 +40,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.formats.messages import NOWHERE, AnswerUsage, Leaf, RecordEntry
+from foldmark.formats.sent import in_sending_order, messages_of
 
 _WALKS = 20
 """Maximum number of steps upwards in search of loops, as a multiple of the session's length."""
@@ -249,7 +250,8 @@ def _branches(
             others.setdefault(root, []).append(entry)
         elif entry.line not in inside:
             silent.append(entry)
-    return _with_silent(active.order, silent), [_whole_responses(_calls_first(each)) for each in others.values()]
+    branches = [list(in_sending_order(each, messages_of(each))) for each in others.values()]
+    return _with_silent(active.order, silent), branches
 
 
 def _with_silent(order: Sequence[RecordEntry], silent: Iterable[RecordEntry]) -> list[RecordEntry]:
@@ -323,66 +325,6 @@ def _parents_first(entries: Sequence[RecordEntry], parents: list[int]) -> tuple[
     order = sorted(range(len(entries)), key=lambda at: (*places[at], at))
     moved = {at: new for new, at in enumerate(order)}
     return [entries[at] for at in order], [moved.get(parents[at], -1) for at in order]
-
-
-def _calls_first(branch: list[RecordEntry]) -> list[RecordEntry]:
-    """Return the branch with every record of results after the first records of their calls."""
-    first: dict[str, int] = {}
-    for at, entry in enumerate(branch):
-        for call in entry.calls:
-            first.setdefault(call, at)
-    places = [max([at, *(first.get(call, -1) for call in entry.results)]) for at, entry in enumerate(branch)]
-    return [branch[at] for at in sorted(range(len(branch)), key=lambda at: (places[at], places[at] > at))]
-
-
-class _Response(Struct, frozen=True, gc=False):
-    """An API message with its calls' results and the records without a message after it, or any other record."""
-
-    said: list[RecordEntry]
-    results: list[RecordEntry] = []
-    others: list[RecordEntry] = []
-
-    def ordered(self) -> Iterator[RecordEntry]:
-        """Yield the records, with the results in the order of the calls."""
-        yield from self.said
-        if len(self.results) > 1:
-            order = {call: place for place, call in enumerate(call for entry in self.said for call in entry.calls)}
-            self.results.sort(key=lambda entry: min(order[call] for call in entry.results))
-        yield from self.results
-        yield from self.others
-
-
-def _whole_responses(branch: Iterable[RecordEntry]) -> list[RecordEntry]:
-    """Return the branch with the records of each API message together, then the results in the order of its calls.
-
-    Claude Code writes parallel calls of one message as they start, and a result as soon as it arrives, even after the
-    next message. Nothing is moved past a person's message.
-    """
-    found: list[_Response] = []
-    newest: str | None = None
-    by_call: dict[str, _Response] = {}
-    last = _Response([])
-    for entry in branch:
-        if entry.response:
-            if entry.response != newest:
-                newest, last = entry.response, _Response([])
-                found.append(last)
-            last.said.append(entry)
-            by_call.update((call, last) for call in entry.calls)
-        elif entry.results:
-            home = by_call.get(entry.results[0])
-            if home is not None and all(by_call.get(call) is home for call in entry.results):
-                home.results.append(entry)
-            else:
-                newest = None
-                found.append(_Response([entry]))
-        elif entry.role or not found:
-            newest = None
-            by_call.clear()
-            found.append(_Response([entry]))
-        else:
-            found[-1].others.append(entry)
-    return [each for response in found for each in response.ordered()]
 
 
 def _raised(branch: Sequence[RecordEntry]) -> Sequence[RecordEntry]:

@@ -12,16 +12,15 @@ As Claude Code 2.1.197 does it, and 2.1.332 in the same way except for rare case
   on the path itself, and (2.1.332) with what Claude Code injected behind such a result. Records without a message that
   follow the leaf are added at the end.
 - An answer's lines are sent as one message, unless a prompt is between them, and what follows it up to the next answer
-  is one message, results first (`messages_of`). A line whose calls all have no result is left out, and so is thinking
-  that belongs to nothing else. A result has to be in the message behind its call. If it is elsewhere, it is left out,
-  and the call gets one that says so (`MISSING`).
+  is one message, results first (`sent.messages_of`). A line whose calls all have no result is left out, and so is
+  thinking that belongs to nothing else. A result has to be in the message behind its call. If it is elsewhere, it is
+  left out, and the call gets one that says so (`MISSING`).
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from itertools import pairwise
 from typing import Generic, NamedTuple, Self, TypeVar
 
 from msgspec import Struct
@@ -29,6 +28,7 @@ from msgspec import Struct
 from foldmark.formats.chain import leaf_at_end
 from foldmark.formats.claude.records import Row
 from foldmark.formats.messages import NOWHERE, ChainRecord, Leaf
+from foldmark.formats.sent import CallPart, messages_of
 
 MISSING = "[Tool result missing due to internal error]"
 """The result that Claude Code makes up for a call whose result is not in the message behind it."""
@@ -298,120 +298,7 @@ def _by_time(rows: Iterable[R]) -> list[R]:
     return sorted(rows, key=lambda row: row.own_time or _EARLIEST)
 
 
-# -- Messages, calls and results
-
-
-class Part(NamedTuple, Generic[R]):
-    """A call or a result: its record, and the id of the call."""
-
-    row: R
-    id: str
-
-
-class SentMessages(Struct, Generic[R], frozen=True):
-    """What is sent of records that are in sending order.
-
-    `messages` are the records of each message of the request, answers and others in turn. `dropped` are the records
-    that are left out. `lost` are results that are left out, or calls that are sent already. `missing` maps answers, by
-    their place in `messages`, to their calls for which Claude Code makes up a result.
-    """
-
-    messages: list[list[R]]
-    dropped: list[R]
-    lost: list[Part[R]]
-    missing: dict[int, list[str]]
-
-
-def messages_of(order: Sequence[R], outside: Collection[str] = ()) -> SentMessages[R]:
-    """Return the messages that are sent of these records. `outside` are open calls of the message before them."""
-    results = {id for row in order if row.said for id in row.result_ids}
-    dropped = [row for row in order if row.is_answer and row.calls and results.isdisjoint(row.calls)]
-    gone = {id(row) for row in dropped}
-    whole = {row.message_id for row in order if row.is_answer and not row.thinking and id(row) not in gone}
-    for row in order:
-        if row.is_answer and row.thinking and (row.message_id is None or row.message_id not in whole):
-            dropped.append(row)
-            gone.add(id(row))
-    messages = _grouped(row for row in order if row.spoken and id(row) not in gone)
-    lost: list[Part[R]] = []
-    missing: dict[int, list[str]] = {}
-    met: set[str] = set()
-    waiting: dict[str, None] = dict.fromkeys(outside)
-    for at, message in enumerate(messages):
-        if message[0].is_answer:
-            waiting = {}
-            for row in message:
-                for call in row.calls:
-                    if call in met:
-                        lost.append(Part(row, call))
-                    else:
-                        met.add(call)
-                        waiting[call] = None
-            behind = messages[at + 1] if at + 1 < len(messages) else []
-            there = {call for row in behind for call in row.result_ids}
-            if open := [call for call in waiting if call not in there]:
-                missing[at] = open
-            continue
-        for row in message:
-            for call in row.result_ids:
-                if call in waiting:
-                    del waiting[call]
-                else:
-                    lost.append(Part(row, call))
-        waiting = {}
-    return SentMessages(messages, dropped, lost, missing)
-
-
-def sent_records(order: Sequence[R]) -> list[R]:
-    """Return those of the records in sending order that are not left out whole."""
-    found = messages_of(order)
-    left = {id(row) for row in found.dropped}
-    lost: dict[int, set[str]] = {}
-    for row, call in found.lost:
-        lost.setdefault(id(row), set()).add(call)
-    left.update(id(row) for row in order if row.result_ids and lost.get(id(row), set()).issuperset(row.result_ids))
-    return [row for row in order if id(row) not in left]
-
-
-def _grouped(rows: Iterable[R]) -> list[list[R]]:
-    """Return the records of each message. Neighbours of one role are one message, except answers of different ids.
-    Results come first, in the order of their calls. In an answer, calls come last, unless one follows thinking."""
-    messages: list[list[R]] = []
-    for row in rows:
-        if row.is_answer:
-            home = _answer_joined(messages, row.message_id)
-            if home is not None:
-                home.append(row)
-            else:
-                messages.append([row])
-        elif messages and not messages[-1][0].is_answer:
-            messages[-1].append(row)
-        else:
-            messages.append([row])
-    order: dict[str, int] = {}
-    for at, message in enumerate(messages):
-        if message[0].is_answer:
-            if not any(before.thinking and row.calls for before, row in pairwise(message)):
-                message.sort(key=lambda row: bool(row.calls))
-            order = {call: place for place, call in enumerate(call for row in message for call in row.calls)}
-            continue
-        last = len(order)
-        results = [row for row in message if row.result_ids]
-        results.sort(key=lambda row: min(order.get(call, last) for call in row.result_ids))
-        messages[at] = [*results, *(row for row in message if not row.result_ids)]
-    return messages
-
-
-def _answer_joined(messages: Sequence[list[R]], response: str | None) -> list[R] | None:
-    """Return the answer that the next line of a response joins, or None. Only other answers, and messages with results,
-    may be between them."""
-    for message in reversed(messages):
-        if message[0].is_answer:
-            if response is not None and message[0].message_id == response:
-                return message
-        elif not any(row.result_ids for row in message):
-            break
-    return None
+# -- Calls and results
 
 
 class CallBlock(NamedTuple):
@@ -458,7 +345,7 @@ def pair_calls(order: Sequence[Row]) -> Pairs:
         (orphans if free is None else early).append(block)
     lost, before = set(messages_of(order).lost), set(early)
     firsts = (answers.get(found[0]) for found in calls.values())
-    late = [each for each in firsts if each and each not in before and Part(each.row, each.id) in lost]
+    late = [each for each in firsts if each and each not in before and CallPart(each.row, each.id) in lost]
     unanswered = [each for found in calls.values() for each in found if each not in answers]
     repeated = {each: answers.get(each) for found in calls.values() for each in found[1:]}
     return Pairs(unanswered, early, late, orphans, repeated)

@@ -37,13 +37,13 @@ class RepairError(FoldmarkError):
 class RecordRepair(Struct):
     """The changes of a record.
 
-    `members` are new values of the record's own members. `model` is the new model of its message. `drop` are positions
-    of blocks to leave out. `ids` maps positions of blocks (calls or results) to new call ids. `wrap`: text content
+    `members` are new values of the record's own members, and `message` of those of its message. `drop` are positions of
+    blocks to leave out. `ids` maps positions of blocks (calls or results) to new call ids. `wrap`: text content
     becomes a block. `plain`: the record is rewritten as valid JSON.
     """
 
     members: dict[str, Any] = {}
-    model: str | None = None
+    message: dict[str, Any] = {}
     drop: set[int] = set()
     ids: dict[int, str] = {}
     wrap: bool = False
@@ -297,7 +297,7 @@ def _fill_in(plan: RepairPlan, now: str) -> None:
         else:
             timed = row
         if "model" in row.faults:
-            plan.change(row).model = plan.value(named)["message"]["model"] if named else "<synthetic>"
+            plan.change(row).message["model"] = plan.value(named)["message"]["model"] if named else "<synthetic>"
             plan.note(row, "given a model")
         elif _names_model(row):
             named = row
@@ -330,16 +330,17 @@ def _mend_tools(plan: RepairPlan) -> None:
 def _mend_pairs(plan: RepairPlan, resumed: ResumedChain[Row], moved: set[Row]) -> bool:
     """Repair one kind of fault, as each repair may change the messages that are sent. Return False if there is none."""
     pairs = pair_calls(resumed.order)
-    spare = [*pairs.orphans]
-    chain = resumed.chain
-    early = len(pairs.early)
-    for at, result in enumerate([*pairs.early, *pairs.late][:_MOVES]):
+    spare, chain, parted = [*pairs.orphans], resumed.chain, False
+    late = set(pairs.late)
+    for result in [*pairs.early, *pairs.late][:_MOVES]:
         ordered = _behind_its_call(plan, chain, result, moved)
         if ordered is not None:
             chain = ordered
-        elif at < early:  # a late one stays: its call has a result in an import
+        elif result in late and _part(plan, resumed.order, result, moved):
+            parted = True
+        else:
             spare.append(result)
-    if chain is not resumed.chain:
+    if parted or chain is not resumed.chain:
         return True
     by_row: dict[Row, set[int]] = {}
     for result in spare:
@@ -385,6 +386,18 @@ def _behind_its_call(plan: RepairPlan, chain: list[Row], result: CallBlock, move
         plan.rows.insert(plan.rows.index(above) + 1, row)
     plan.note(row, f"moved behind its call in line {call.line}")
     return ordered
+
+
+def _part(plan: RepairPlan, order: list[Row], result: CallBlock, parted: set[Row]) -> bool:
+    """Make the line with the call of a result an answer of its own, once per record: lines of another are between
+    it and those before it. Return False if that is impossible."""
+    row = next(each for each in order if result.id in each.calls)
+    if row.message_id is None or row in parted:
+        return False
+    parted.add(row)
+    row.message_id = plan.change(row).message["id"] = f"msg_{plan.new_id().replace('-', '')}"
+    plan.note(row, "given another message id: lines of another answer are between those of its own")
+    return True
 
 
 def _answer(plan: RepairPlan, chain: list[Row], calls: list[CallBlock]) -> None:

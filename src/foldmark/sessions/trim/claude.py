@@ -30,9 +30,10 @@ from foldmark.core.patterns import pattern
 from foldmark.formats.claude.blocks import says_full
 from foldmark.formats.claude.members import DISPLAY, ERROR, SESSION
 from foldmark.formats.claude.records import Row, row_of
-from foldmark.formats.claude.resumption import is_resumable, resume, sent_records
+from foldmark.formats.claude.resumption import is_resumable, resume
 from foldmark.formats.claude.usual import UnusualError, UsualBlock, UsualRecord, usual
 from foldmark.formats.cut import Origin, Replacement, is_cut_list, quoted, sent_size, string, text_of
+from foldmark.formats.sent import sent_records
 from foldmark.formats.session_file import SessionRecord, type_of
 from foldmark.sessions.hook.answering import ADVICE, REMINDS
 from foldmark.sessions.trim.job import Cut, LineTrimmer
