@@ -88,7 +88,7 @@ class Row(ChainRecord, kw_only=True, eq=False, gc=False):
 
     def pair(self, blocks: Sequence[tuple[int, str]]) -> None:
         """Set the positions and the ids of its calls or results."""
-        self.places, ids = tuple(at for at, _ in blocks), tuple(id for _, id in blocks)
+        self.places, ids = tuple([at for at, _ in blocks]), tuple([id for _, id in blocks])
         self.calls, self.results = (ids, ()) if self.is_answer else ((), ids)
 
     def leave_out(self) -> None:

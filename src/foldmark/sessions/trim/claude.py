@@ -133,7 +133,7 @@ class ClaudeLines(LineTrimmer):
             if at < 0 or raw.find(b'"usage":{') != at or not raw.startswith(usage, at + 8):
                 raise UnusualError
             edits.append((at + 8, at + 8 + len(usage), _zeroed(usage)))
-        row = record.row(self.at, raw)
+        row = record.row(self.at, raw, self._rows[-1] if self._rows else None)
         for block in blocks:
             if block.type == "tool_use":
                 step = self.plan.arguments.get(block.id)
@@ -179,7 +179,7 @@ class ClaudeLines(LineTrimmer):
 
     def _note(self, row: Row, blocks: Sequence[UsualBlock] | Mapping[int, UsualBlock]) -> None:
         """Note a record with its calls and results, which are among these blocks. Raises UnusualError."""
-        for at, id in row.paired:
+        for at, id in row.paired if row.places else ():
             if row.is_answer:
                 self._calls[self.at, id] = _call(id, blocks[at].name, bytes(blocks[at].input))
             else:
