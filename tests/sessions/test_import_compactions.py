@@ -202,6 +202,14 @@ def test_later_records_continue_the_preserved_ones(listed: Any, session: Any) ->
     assert imported.shown == [*SHOWN, "other", "g"]
 
 
+def test_a_preserved_segment_leads_over_records_of_progress(session: Any) -> None:
+    progress = {"type": "progress", "uuid": "p1", "parentUuid": "a1", "timestamp": TIME}
+    segment = {"anchorUuid": "s1", "headUuid": "u1", "tailUuid": "a2"}
+    before = (user("a", "u1"), assistant("b", "a1", "u1"), progress, user("c", "u2", "p1"), assistant("d", "a2", "u2"))
+    imported = session(*before, boundary(preservedSegment=segment), summary(), user("e", "u3", "s1"))
+    assert imported.shown == ["S", "a", "b", "c", "d", "e"]
+
+
 def test_a_compaction_that_preserves_everything_replaces_nothing(session: Any) -> None:
     kept = {"anchorUuid": "x1", "uuids": ["u1", "a1", "u2", "a2"]}
     imported = session(*BEFORE, boundary(preservedMessages=kept), summary(), user("e", "u3", "s1"))

@@ -19,10 +19,11 @@ from session_records import jsonl
 import foldmark
 from foldmark.formats.claude.active import active
 from foldmark.formats.claude.records import index, rows
-from foldmark.formats.claude.resumption import SentMessages, messages_of, resume
+from foldmark.formats.claude.resumption import resume
 from foldmark.formats.claude.usual import UnusualError, usual
 from foldmark.formats.messages import ChainRecord
 from foldmark.formats.places import session_path
+from foldmark.formats.sent import SentMessages, messages_of
 from foldmark.formats.session_file import SessionFile
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.doctor import diagnose

@@ -534,7 +534,7 @@ def test_real_sessions(path: Path, tmp_path: Path) -> None:
         return
     assert new.now.wrong == []
     if not any("left out" in done for _, done in new.done):
-        assert texts(copy) == texts(new.session.path)
+        assert texts(copy) <= texts(new.session.path), "a result that moves behind its call comes back"
 
 
 # -- Codex ----------------------------------------------------------------------------------------------------

@@ -15,8 +15,9 @@ from session_records import REAL, assistant, call, jsonl, result, user
 import foldmark
 from foldmark.core.events import Event
 from foldmark.formats.claude.records import rows
-from foldmark.formats.claude.resumption import resume, sent_records
+from foldmark.formats.claude.resumption import resume
 from foldmark.formats.places import recognized, session_path
+from foldmark.formats.sent import sent_records
 from foldmark.formats.session_file import SessionFile
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.trim.claude import ClaudeLines

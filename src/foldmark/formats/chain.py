@@ -11,8 +11,8 @@ not depend on the agent that wrote a session.
   that uuid that precedes it in the file, or else the first one that follows it, because Claude Code may write a result
   before its call. Otherwise (no parent, an unknown one, one in a sidechain, or one that itself continues this record)
   it continues the main chain's previous record. So there are no loops.
-- A result that was written before its own call (parallel calls race) moves after it. The records of one API message
-  are kept together, followed by the results of its calls.
+- In an abandoned branch or a sidechain, the records stand as the client would send them (`sent`): those of one API
+  message together, followed by the results of its calls.
 - A compaction (a summary that replaces earlier messages) on the main chain ends a turn and is its own turn. In
   another branch it is a message. Its boundary may name preserved records: after the summary (the last messages before
   the compaction) or before it (the first ones). If no messages precede the summary, as in a new file of a session, it
@@ -39,10 +39,11 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.formats.messages import NOWHERE, AnswerUsage, Leaf, PreservedRecords, RecordEntry
+from foldmark.formats.messages import NOWHERE, AnswerUsage, Leaf, RecordEntry
+from foldmark.formats.sent import in_sending_order, messages_of
 
 _WALKS = 20
-"""Maximum number of steps to preserved records, over all compactions, as a multiple of the session's length."""
+"""Maximum number of steps upwards in search of loops, as a multiple of the session's length."""
 
 
 class Compaction(Struct, frozen=True):
@@ -122,6 +123,9 @@ class ActiveRecords(Struct, frozen=True):
     edited: int = 0
     """The line of the last edit's boundary, 0 if there is none."""
 
+    preserved: Mapping[int, Sequence[str]] = {}
+    """The line of a boundary -> the uuids of the preserved records, if the format has to find them."""
+
     carried: dict[str, Any] = {}
     """What decides whether later records continue the active chain (`imported.only_continues`)."""
 
@@ -141,7 +145,7 @@ def plan(entries: Sequence[RecordEntry], active: ActiveRecords | None = None) ->
     """Return the plan of an import. `active` are the active records; None: all that are not in a sidechain."""
     if active is None:
         active = ActiveRecords([entry for entry in entries if entry.side is None])
-    found = {line: each for line, each in compactions(entries).items() if line not in active.left}
+    found = {line: each for line, each in compactions(entries, active.preserved).items() if line not in active.left}
     if any(entry.copies is not None for entry in entries):
         entries, found = _without_copies(entries, found)
     main, others = _branches(*_parents_first(entries, _parents(entries, found)), active)
@@ -246,7 +250,8 @@ def _branches(
             others.setdefault(root, []).append(entry)
         elif entry.line not in inside:
             silent.append(entry)
-    return _with_silent(active.order, silent), [_whole_responses(_calls_first(each)) for each in others.values()]
+    branches = [list(in_sending_order(each, messages_of(each))) for each in others.values()]
+    return _with_silent(active.order, silent), branches
 
 
 def _with_silent(order: Sequence[RecordEntry], silent: Iterable[RecordEntry]) -> list[RecordEntry]:
@@ -320,66 +325,6 @@ def _parents_first(entries: Sequence[RecordEntry], parents: list[int]) -> tuple[
     order = sorted(range(len(entries)), key=lambda at: (*places[at], at))
     moved = {at: new for new, at in enumerate(order)}
     return [entries[at] for at in order], [moved.get(parents[at], -1) for at in order]
-
-
-def _calls_first(branch: list[RecordEntry]) -> list[RecordEntry]:
-    """Return the branch with every record of results after the first records of their calls."""
-    first: dict[str, int] = {}
-    for at, entry in enumerate(branch):
-        for call in entry.calls:
-            first.setdefault(call, at)
-    places = [max([at, *(first.get(call, -1) for call in entry.results)]) for at, entry in enumerate(branch)]
-    return [branch[at] for at in sorted(range(len(branch)), key=lambda at: (places[at], places[at] > at))]
-
-
-class _Response(Struct, frozen=True, gc=False):
-    """An API message with its calls' results and the records without a message after it, or any other record."""
-
-    said: list[RecordEntry]
-    results: list[RecordEntry] = []
-    others: list[RecordEntry] = []
-
-    def ordered(self) -> Iterator[RecordEntry]:
-        """Yield the records, with the results in the order of the calls."""
-        yield from self.said
-        if len(self.results) > 1:
-            order = {call: place for place, call in enumerate(call for entry in self.said for call in entry.calls)}
-            self.results.sort(key=lambda entry: min(order[call] for call in entry.results))
-        yield from self.results
-        yield from self.others
-
-
-def _whole_responses(branch: Iterable[RecordEntry]) -> list[RecordEntry]:
-    """Return the branch with the records of each API message together, then the results in the order of its calls.
-
-    Claude Code writes parallel calls of one message as they start, and a result as soon as it arrives, even after the
-    next message. Nothing is moved past a person's message.
-    """
-    found: list[_Response] = []
-    newest: str | None = None
-    by_call: dict[str, _Response] = {}
-    last = _Response([])
-    for entry in branch:
-        if entry.response:
-            if entry.response != newest:
-                newest, last = entry.response, _Response([])
-                found.append(last)
-            last.said.append(entry)
-            by_call.update((call, last) for call in entry.calls)
-        elif entry.results:
-            home = by_call.get(entry.results[0])
-            if home is not None and all(by_call.get(call) is home for call in entry.results):
-                home.results.append(entry)
-            else:
-                newest = None
-                found.append(_Response([entry]))
-        elif entry.role or not found:
-            newest = None
-            by_call.clear()
-            found.append(_Response([entry]))
-        else:
-            found[-1].others.append(entry)
-    return [each for response in found for each in response.ordered()]
 
 
 def _raised(branch: Sequence[RecordEntry]) -> Sequence[RecordEntry]:
@@ -459,23 +404,22 @@ def _turn(steps: list[PlannedRecord], shown: bool, interrupted: bool) -> Planned
     return PlannedTurn(steps, shown, interrupted)
 
 
-def compactions(entries: Sequence[RecordEntry]) -> dict[int, Compaction]:
-    """Return the compactions outside sidechains, by the line of the summary."""
+def compactions(entries: Sequence[RecordEntry], preserved: Mapping[int, Sequence[str]] = {}) -> dict[int, Compaction]:
+    """Return the compactions outside sidechains, by the line of the summary. One that preserves an unknown record
+    preserves none. `preserved`: see `ActiveRecords`."""
     found = {}
     known: dict[str, RecordEntry] = {}
-    steps = _WALKS * len(entries)
     for entry in entries:
         if entry.side is not None:
             continue
         if entry.compacts:
             boundary = entry if entry.preserved else known.get(entry.parent or "")
-            preserved = boundary.preserved if boundary is not None else None
-            if boundary is None or preserved is None:
+            if boundary is None or boundary.preserved is None:
                 found[entry.line] = Compaction()
             else:
-                stays, walked = _stays(preserved, known, steps)
-                steps -= walked
-                found[entry.line] = Compaction(stays, preserved.anchor != boundary.uuid)
+                stays = frozenset(preserved.get(boundary.line, boundary.preserved.uuids))
+                stays = stays if stays <= known.keys() else frozenset()
+                found[entry.line] = Compaction(stays, boundary.preserved.anchor != boundary.uuid)
         if entry.uuid is not None and not entry.passing:
             known[entry.uuid] = entry
     return found
@@ -505,26 +449,6 @@ def _after(summary: RecordEntry, compaction: Compaction, before: Section, lines:
         before.entries[:] = [entry for entry in before.entries if entry.uuid not in compaction.stays]
     keeps = (lines[uuid] for uuid in compaction.stays if uuid in lines)
     return Section(behind, summary, frozenset(keeps).difference(entry.line for entry in behind))
-
-
-def _stays(preserved: PreservedRecords, known: Mapping[str, RecordEntry], most: int) -> tuple[frozenset[str], int]:
-    """Return the uuids of the records that a compaction preserves (none if one of them is unknown), and the number of
-    steps to find them."""
-    way, walked = _way(preserved, known, most)
-    stays = frozenset((*preserved.uuids, *way))
-    return stays if stays <= known.keys() else frozenset(), walked
-
-
-def _way(preserved: PreservedRecords, known: Mapping[str, RecordEntry], most: int) -> tuple[list[str], int]:
-    """Return the uuids from the tail up to the head (empty if the head is not reached), and the number of steps."""
-    found: list[str] = []
-    entry = known.get(preserved.tail or "")
-    while entry is not None and entry.uuid is not None and len(found) < most:
-        found.append(entry.uuid)
-        if entry.uuid == preserved.head:
-            return found, len(found)
-        entry = known.get(entry.parent or "")
-    return [], len(found)
 
 
 def _results_to_calls(sections: Sequence[Section]) -> None:

@@ -15,14 +15,13 @@ from foldmark.formats.claude.resumption import (
     MISSING,
     Links,
     ResumedChain,
-    SentMessages,
     is_resumable,
-    messages_of,
     path_from,
     resume,
     with_siblings,
 )
 from foldmark.formats.messages import RecordEntry
+from foldmark.formats.sent import SentMessages, in_sending_order, messages_of
 
 _WALKS = 20
 """Maximum number of steps to records that compactions preserve, as a multiple of the session's length."""
@@ -57,7 +56,21 @@ def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingPr
     for at, (records, sent) in enumerate(parts):
         order.add(records, sent, gates[at - 1] if at else None)
     found = order.records()
-    return replace(found, carried=_carried(entries, resumed, found.order), open=_open(order.newest, newest))
+    return replace(
+        found,
+        preserved=_preserved(entries, resumed.links),
+        carried=_carried(entries, resumed, found.order),
+        open=_open(order.newest, newest),
+    )
+
+
+def _preserved(entries: Sequence[RecordEntry], links: Links[RecordEntry]) -> dict[int, Sequence[str]]:
+    """Return the records that compactions preserve, by the line of the boundary."""
+    found: dict[int, Sequence[str]] = {}
+    for entry in entries:
+        if entry.preserved is not None and links.walked <= _WALKS * len(entries):
+            found[entry.line] = links.preserved(entry) or ()
+    return found
 
 
 class _Order:
@@ -81,7 +94,7 @@ class _Order:
     def add(self, records: Sequence[RecordEntry], sent: SentMessages[RecordEntry], gate: RecordEntry | None) -> None:
         """Add a part, whose records are in sending order. It ends with the compaction or edit `gate` (None: it is the
         newest)."""
-        rows = list(_in_order(records, sent))
+        rows = list(in_sending_order(records, sent))
         dropped = {entry.line for entry in sent.dropped}
         own = [origin for entry in rows for origin in self._origins(entry)]
         shown = {origin.line for entry in rows if entry.line not in dropped for origin in self._origins(entry)}
@@ -193,23 +206,6 @@ class _Replaced:
         before = path_from(self._links, anchor)[::-1]
         self._steps -= len(rows) + len(before)
         return list({row.uuid: row for row in (*before, *rows, *list(rest.values())[::-1])}.values())
-
-
-def _in_order(records: Sequence[RecordEntry], sent: SentMessages[RecordEntry]) -> Iterator[RecordEntry]:
-    """Yield the records with a message as they are sent, and those that are left out behind what precedes them."""
-    left = {entry.line for entry in sent.dropped}
-    behind: dict[int, list[RecordEntry]] = {}
-    before = 0
-    for entry in records:
-        if entry.line in left:
-            behind.setdefault(before, []).append(entry)
-        elif entry.spoken:
-            before = entry.line
-    yield from behind.get(0, ())
-    for message in sent.messages:
-        for entry in message:
-            yield entry
-            yield from behind.get(entry.line, ())
 
 
 def _carried(

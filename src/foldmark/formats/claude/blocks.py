@@ -79,8 +79,8 @@ def made_results(record: dict[str, Any]) -> tuple[str, ...]:
     """Return the calls to which a record that was made up gives results."""
     if record.get(MADE_UP) is not True or record.get("type") != "user":
         return ()
-    blocks = _listed(member(record, "message", "content"))
-    return tuple(filter(None, (filled_text(member(block, "tool_use_id")) for block in blocks)))
+    results = (block for block in _listed(member(record, "message", "content")) if _kind(block) == "tool_result")
+    return tuple(filter(None, (filled_text(block.get("tool_use_id")) for block in results)))
 
 
 def _read_told(record: Data) -> RecordMessages:

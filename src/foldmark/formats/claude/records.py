@@ -7,7 +7,7 @@ such sessions with Claude Code 2.1.197.
 
 import codecs
 import json
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from datetime import datetime
 from sys import intern
 from typing import Any, Literal
@@ -80,6 +80,16 @@ class Row(ChainRecord, kw_only=True, eq=False, gc=False):
     faults: tuple[Fault, ...] = ()
     end: int | None = None
     gone: bool = False
+
+    @property
+    def paired(self) -> list[tuple[int, str]]:
+        """The positions and the ids of its calls or results."""
+        return list(zip(self.places, self.calls or self.results, strict=False))
+
+    def pair(self, blocks: Sequence[tuple[int, str]]) -> None:
+        """Set the positions and the ids of its calls or results."""
+        self.places, ids = tuple([at for at, _ in blocks]), tuple([id for _, id in blocks])
+        self.calls, self.results = (ids, ()) if self.is_answer else ((), ids)
 
     def leave_out(self) -> None:
         """Take the line out of the session."""

@@ -12,16 +12,15 @@ As Claude Code 2.1.197 does it, and 2.1.332 in the same way except for rare case
   on the path itself, and (2.1.332) with what Claude Code injected behind such a result. Records without a message that
   follow the leaf are added at the end.
 - An answer's lines are sent as one message, unless a prompt is between them, and what follows it up to the next answer
-  is one message, results first (`messages_of`). A line whose calls all have no result is left out, and so is thinking
-  that belongs to nothing else. A result has to be in the message behind its call. If it is elsewhere, it is left out,
-  and the call gets one that says so (`MISSING`).
+  is one message, results first (`sent.messages_of`). A line whose calls all have no result is left out, and so is
+  thinking that belongs to nothing else. A result has to be in the message behind its call. If it is elsewhere, it is
+  left out, and the call gets one that says so (`MISSING`).
 """
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from itertools import pairwise
 from typing import Generic, NamedTuple, Self, TypeVar
 
 from msgspec import Struct
@@ -29,6 +28,7 @@ from msgspec import Struct
 from foldmark.formats.chain import leaf_at_end
 from foldmark.formats.claude.records import Row
 from foldmark.formats.messages import NOWHERE, ChainRecord, Leaf
+from foldmark.formats.sent import CallPart, messages_of
 
 MISSING = "[Tool result missing due to internal error]"
 """The result that Claude Code makes up for a call whose result is not in the message behind it."""
@@ -43,12 +43,14 @@ R = TypeVar("R", bound=ChainRecord)
 class Links(Generic[R]):
     """The records of a session by their uuids, and their parents. Of two records with one uuid, the later one counts.
 
-    `outside` are uuids of records that precede these, and `rows` do not have.
+    `outside` are uuids of records that precede these, and `rows` do not have. `walked` are the steps that were taken
+    to preserved records.
     """
 
     def __init__(self, rows: Iterable[R], outside: Collection[str] = ()) -> None:
         self.by_uuid: dict[str, R] = {}
         self.outside = outside
+        self.walked = 0
         self._through: dict[str, str | None] = {}
         self._instead: dict[str, str | None] = {}
         for row in rows:
@@ -90,6 +92,7 @@ class Links(Generic[R]):
         if kept.tail is None and kept.head is None:
             return list(kept.uuids)
         way = self.above(self.by_uuid.get(kept.tail or ""))
+        self.walked += len(way)
         head = next((at for at, each in enumerate(way) if each.uuid == kept.head), None)
         return None if head is None else [each.uuid for each in way[head::-1] if each.uuid]
 
@@ -295,120 +298,7 @@ def _by_time(rows: Iterable[R]) -> list[R]:
     return sorted(rows, key=lambda row: row.own_time or _EARLIEST)
 
 
-# -- Messages, calls and results
-
-
-class Part(NamedTuple, Generic[R]):
-    """A call or a result: its record, and the id of the call."""
-
-    row: R
-    id: str
-
-
-class SentMessages(Struct, Generic[R], frozen=True):
-    """What is sent of records that are in sending order.
-
-    `messages` are the records of each message of the request, answers and others in turn. `dropped` are the records
-    that are left out. `lost` are results that are left out, or calls that are sent already. `missing` maps answers, by
-    their place in `messages`, to their calls for which Claude Code makes up a result.
-    """
-
-    messages: list[list[R]]
-    dropped: list[R]
-    lost: list[Part[R]]
-    missing: dict[int, list[str]]
-
-
-def messages_of(order: Sequence[R], outside: Collection[str] = ()) -> SentMessages[R]:
-    """Return the messages that are sent of these records. `outside` are open calls of the message before them."""
-    results = {id for row in order if row.said for id in row.result_ids}
-    dropped = [row for row in order if row.is_answer and row.calls and results.isdisjoint(row.calls)]
-    gone = {id(row) for row in dropped}
-    whole = {row.message_id for row in order if row.is_answer and not row.thinking and id(row) not in gone}
-    for row in order:
-        if row.is_answer and row.thinking and (row.message_id is None or row.message_id not in whole):
-            dropped.append(row)
-            gone.add(id(row))
-    messages = _grouped(row for row in order if row.spoken and id(row) not in gone)
-    lost: list[Part[R]] = []
-    missing: dict[int, list[str]] = {}
-    met: set[str] = set()
-    waiting: dict[str, None] = dict.fromkeys(outside)
-    for at, message in enumerate(messages):
-        if message[0].is_answer:
-            waiting = {}
-            for row in message:
-                for call in row.calls:
-                    if call in met:
-                        lost.append(Part(row, call))
-                    else:
-                        met.add(call)
-                        waiting[call] = None
-            behind = messages[at + 1] if at + 1 < len(messages) else []
-            there = {call for row in behind for call in row.result_ids}
-            if open := [call for call in waiting if call not in there]:
-                missing[at] = open
-            continue
-        for row in message:
-            for call in row.result_ids:
-                if call in waiting:
-                    del waiting[call]
-                else:
-                    lost.append(Part(row, call))
-        waiting = {}
-    return SentMessages(messages, dropped, lost, missing)
-
-
-def sent_records(order: Sequence[R]) -> list[R]:
-    """Return those of the records in sending order that are not left out whole."""
-    found = messages_of(order)
-    left = {id(row) for row in found.dropped}
-    lost: dict[int, set[str]] = {}
-    for row, call in found.lost:
-        lost.setdefault(id(row), set()).add(call)
-    left.update(id(row) for row in order if row.result_ids and lost.get(id(row), set()).issuperset(row.result_ids))
-    return [row for row in order if id(row) not in left]
-
-
-def _grouped(rows: Iterable[R]) -> list[list[R]]:
-    """Return the records of each message. Neighbours of one role are one message, except answers of different ids.
-    Results come first, in the order of their calls. In an answer, calls come last, unless one follows thinking."""
-    messages: list[list[R]] = []
-    for row in rows:
-        if row.is_answer:
-            home = _answer_joined(messages, row.message_id)
-            if home is not None:
-                home.append(row)
-            else:
-                messages.append([row])
-        elif messages and not messages[-1][0].is_answer:
-            messages[-1].append(row)
-        else:
-            messages.append([row])
-    order: dict[str, int] = {}
-    for at, message in enumerate(messages):
-        if message[0].is_answer:
-            if not any(before.thinking and row.calls for before, row in pairwise(message)):
-                message.sort(key=lambda row: bool(row.calls))
-            order = {call: place for place, call in enumerate(call for row in message for call in row.calls)}
-            continue
-        last = len(order)
-        results = [row for row in message if row.result_ids]
-        results.sort(key=lambda row: min(order.get(call, last) for call in row.result_ids))
-        messages[at] = [*results, *(row for row in message if not row.result_ids)]
-    return messages
-
-
-def _answer_joined(messages: Sequence[list[R]], response: str | None) -> list[R] | None:
-    """Return the answer that the next line of a response joins, or None. Only other answers, and messages with results,
-    may be between them."""
-    for message in reversed(messages):
-        if message[0].is_answer:
-            if response is not None and message[0].message_id == response:
-                return message
-        elif not any(row.result_ids for row in message):
-            break
-    return None
+# -- Calls and results
 
 
 class CallBlock(NamedTuple):
@@ -419,52 +309,48 @@ class CallBlock(NamedTuple):
     id: str
 
 
-class PairedCall(Struct, eq=False):
-    """A call and its result (None: missing)."""
-
-    call: CallBlock
-    result: CallBlock | None = None
-
-
 class Pairs(Struct, frozen=True):
     """Calls and results that do not form a usual pair.
 
     `unanswered` are calls without a result, `early` are results before their call, `late` are results behind it that
     are not in the message behind it, `orphans` are results that have no call or whose call already has a result, and
-    `repeated` are calls with the id of an earlier one.
+    `repeated` are calls with the id of an earlier one, with their results.
     """
 
     unanswered: list[CallBlock]
     early: list[CallBlock]
     late: list[CallBlock]
     orphans: list[CallBlock]
-    repeated: list[PairedCall]
+    repeated: dict[CallBlock, CallBlock | None]
 
 
 def pair_calls(order: Sequence[Row]) -> Pairs:
     """Pair the calls and results of records, given in sending order. An id should belong to only one call."""
-    pairs: dict[str, list[PairedCall]] = {}
+    calls: dict[str, list[CallBlock]] = {}
+    answers: dict[CallBlock, CallBlock] = {}
     spare: list[CallBlock] = []
     for row in order:
-        for at, id in zip(row.places, row.calls, strict=False):
-            pairs.setdefault(id, []).append(PairedCall(CallBlock(row, at, id)))
-        for at, id in zip(row.places, row.results, strict=False):
-            result = CallBlock(row, at, id)
-            if not _answers(reversed(pairs.get(id, ())), result):
-                spare.append(result)
-    early = [result for result in spare if _answers(pairs.get(result.id, ()), result)]
-    paired = set(early)
-    orphans = [result for result in spare if result not in paired]
-    lost = set(messages_of(order).lost)
-    firsts = (found[0].result for found in pairs.values())
-    late = [each for each in firsts if each and each not in paired and Part(each.row, each.id) in lost]
-    unanswered = [each.call for found in pairs.values() for each in found if each.result is None]
-    return Pairs(unanswered, early, late, orphans, [each for found in pairs.values() for each in found[1:]])
+        for at, id in row.paired:
+            block = CallBlock(row, at, id)
+            if row.is_answer:
+                calls.setdefault(id, []).append(block)
+            elif (free := _free(reversed(calls.get(id, ())), answers)) is not None:
+                answers[free] = block
+            else:
+                spare.append(block)
+    early, orphans = list[CallBlock](), list[CallBlock]()
+    for block in spare:
+        if (free := _free(calls.get(block.id, ()), answers)) is not None:
+            answers[free] = block
+        (orphans if free is None else early).append(block)
+    lost, before = set(messages_of(order).lost), set(early)
+    firsts = (answers.get(found[0]) for found in calls.values())
+    late = [each for each in firsts if each and each not in before and CallPart(each.row, each.id) in lost]
+    unanswered = [each for found in calls.values() for each in found if each not in answers]
+    repeated = {each: answers.get(each) for found in calls.values() for each in found[1:]}
+    return Pairs(unanswered, early, late, orphans, repeated)
 
 
-def _answers(calls: Iterable[PairedCall], result: CallBlock) -> bool:
-    """Assign the result to the first of these calls that has none. Return False if all have one."""
-    free = next((each for each in calls if each.result is None), None)
-    if free is not None:
-        free.result = result
-    return free is not None
+def _free(calls: Iterable[CallBlock], answers: Collection[CallBlock]) -> CallBlock | None:
+    """Return the first of these calls that has no result, or None."""
+    return next((each for each in calls if each not in answers), None)

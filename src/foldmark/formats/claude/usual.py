@@ -16,7 +16,7 @@ from foldmark.formats.session_file import SessionRecord
 from foldmark.wires.anthropic import THINKING, USERS
 from foldmark.wires.lenient_json import NotJsonError, decode
 
-_NONE = Raw(b"")
+_NONE, _QUOTE = Raw(b""), memoryview(b'"')
 _WITH_TEXT = (CHAINED - {*SAID}) | {LEAF}
 """Types of records that have to be read whole."""
 
@@ -36,17 +36,6 @@ class UsualBlock(Struct, gc=False):
     content: Raw = _NONE
     text: Raw = _NONE
     is_error: Any = False
-
-    def is_usable(self, kind: str) -> bool:
-        """Return True if `blocks.read_message` reads the block in a record of this type."""
-        match self.type:
-            case "text":
-                return bytes(memoryview(self.text)[:1]) == b'"'
-            case "tool_use":
-                return kind == "assistant" and self.id != "" and self.name != ""
-            case "tool_result":
-                return kind == "user" and self.call_id != ""
-        return self.type in (THINKING if kind == "assistant" else USERS)
 
 
 class UsualMessage(Struct, gc=False):
@@ -80,34 +69,46 @@ class UsualRecord(Struct, gc=False):
         content = self.message.content if self.message is not None else None
         return content if type(content) is list else []
 
-    def row(self, line: int, raw: bytes) -> Row | None:
+    def row(self, line: int, raw: bytes, before: Row | None = None) -> Row | None:
         """Return the row of the record, whose line is `raw`, without its faults; None if it is part of no chain.
 
-        Raises UnusualError.
+        `before` is the row before it. What is attached to a message of the user is sent in that message, whatever it
+        says, so it is not read, and counts as `spoken`. Raises UnusualError.
         """
         kind, message, blocks = self.type, self.message, self.blocks
-        if kind in _WITH_TEXT:
+        joins = before is not None and before.spoken and not before.is_answer and before.uuid == (self.parent or "")
+        if kind in _WITH_TEXT and not (joins and kind == "attachment"):
             try:
                 return row_of(SessionRecord(line, 0, kind, decode(raw)), raw)
             except NotJsonError:
                 raise UnusualError from None
         row = Row(line=line, type=kind, uuid=self.uuid or None, parent=self.parent or None, moment=self.moment)
-        row.side, row.prompted_by = (self.agent or "") if self.aside else None, self.prompted_by or None
+        row.prompted_by = self.prompted_by or None
+        if self.aside:
+            row.side = self.agent or ""
         if kind not in SAID:
             row.passing = kind == "progress"
-            return row if row.passing else None
-        if message is None or message.content is None or not all(block.is_usable(kind) for block in blocks):
+            row.chained = row.spoken = kind in CHAINED
+            return row if row.passing or row.chained else None
+        if message is None or message.content is None:
             raise UnusualError
         row.chained = row.said = True
         row.spoken, row.is_answer = bool(message.content) or message.content == "", kind == "assistant"
+        paired, others = ("tool_use", THINKING) if row.is_answer else ("tool_result", USERS)
+        found: list[tuple[int, str]] = []
+        for at, block in enumerate(blocks):
+            if block.type == paired:
+                id = block.id if row.is_answer else block.call_id
+                if not id or (row.is_answer and not block.name):
+                    raise UnusualError
+                found.append((at, id))
+            elif not (memoryview(block.text)[:1] == _QUOTE if block.type == "text" else block.type in others):
+                raise UnusualError
         if row.is_answer:
             row.message_id = message.id or None
             row.thinking = only_thinking([block.type for block in blocks])
-        paired = "tool_use" if row.is_answer else "tool_result"
-        if places := tuple([at for at, block in enumerate(blocks) if block.type == paired]):
-            row.places = places
-            ids = tuple([blocks[at].id or blocks[at].call_id for at in places])
-            row.calls, row.results = (ids, ()) if row.is_answer else ((), ids)
+        if found:
+            row.pair(found)
         return row
 
 

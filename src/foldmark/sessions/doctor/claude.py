@@ -177,8 +177,8 @@ def _tools(found: Sequence[Row], resumed: ResumedChain[Row]) -> Iterator[Finding
     """Report calls and results that do not belong together. What a plugin's edit writes again is no damage."""
     pairs = pair_calls(resumed.order)
     edited = next((found[edit.boundary].line for edit in edits_in(found)), inf)
-    repeated = [pair.call for pair in pairs.repeated if pair.call.row.line < edited]
-    answered = {pair.call.id for pair in pairs.repeated}
+    repeated = [call for call in pairs.repeated if call.row.line < edited]
+    answered = {call.id for call in pairs.repeated}
     late = [each for each in pairs.late if each.row.line < edited]
     orphans = [each for each in pairs.orphans if each.row.line < edited or each.id not in answered]
     faults: list[tuple[Weight, list[CallBlock], str]] = [

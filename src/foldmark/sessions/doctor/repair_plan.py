@@ -5,7 +5,7 @@ Contents that stop Claude Code are changed. Every call that is sent is followed 
 unchanged.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -37,13 +37,13 @@ class RepairError(FoldmarkError):
 class RecordRepair(Struct):
     """The changes of a record.
 
-    `members` are new values of the record's own members. `model` is the new model of its message. `drop` are positions
-    of blocks to leave out. `ids` maps positions of blocks (calls or results) to new call ids. `wrap`: text content
+    `members` are new values of the record's own members, and `message` of those of its message. `drop` are positions of
+    blocks to leave out. `ids` maps positions of blocks (calls or results) to new call ids. `wrap`: text content
     becomes a block. `plain`: the record is rewritten as valid JSON.
     """
 
     members: dict[str, Any] = {}
-    model: str | None = None
+    message: dict[str, Any] = {}
     drop: set[int] = set()
     ids: dict[int, str] = {}
     wrap: bool = False
@@ -129,8 +129,7 @@ class RepairPlan:
         if row not in self.added:
             self.change(row).drop |= positions
             dropped = self.change(row).drop
-        left = [(at, id) for at, id in zip(row.places, row.calls or row.results, strict=True) if at not in dropped]
-        _pair(row, left)
+        row.pair([(at, id) for at, id in row.paired if at not in dropped])
         row.spoilt = tuple(at for at in row.spoilt if at not in dropped)
         if len(dropped) >= row.blocks:
             self.leave_out(row, why)
@@ -141,8 +140,7 @@ class RepairPlan:
         """Give a call or a result another call id."""
         row = block.row
         self.change(row).ids[block.at] = id
-        found = zip(row.places, row.calls or row.results, strict=True)
-        _pair(row, [(at, id if at == block.at else old) for at, old in found])
+        row.pair([(at, id if at == block.at else old) for at, old in row.paired])
 
     def _above(self, uuid: str | None) -> str | None:
         met = set()
@@ -150,12 +148,6 @@ class RepairPlan:
             met.add(uuid)
             uuid = self._left_out[uuid]
         return None if uuid in self._left_out else uuid
-
-
-def _pair(row: Row, blocks: Sequence[tuple[int, str]]) -> None:
-    """Set the calls or the results of a record: the positions of their blocks, and the ids of the calls."""
-    row.places, ids = tuple(at for at, _ in blocks), tuple(id for _, id in blocks)
-    row.calls, row.results = (ids, ()) if row.is_answer else ((), ids)
 
 
 # -- Lines and links
@@ -305,7 +297,7 @@ def _fill_in(plan: RepairPlan, now: str) -> None:
         else:
             timed = row
         if "model" in row.faults:
-            plan.change(row).model = plan.value(named)["message"]["model"] if named else "<synthetic>"
+            plan.change(row).message["model"] = plan.value(named)["message"]["model"] if named else "<synthetic>"
             plan.note(row, "given a model")
         elif _names_model(row):
             named = row
@@ -338,16 +330,17 @@ def _mend_tools(plan: RepairPlan) -> None:
 def _mend_pairs(plan: RepairPlan, resumed: ResumedChain[Row], moved: set[Row]) -> bool:
     """Repair one kind of fault, as each repair may change the messages that are sent. Return False if there is none."""
     pairs = pair_calls(resumed.order)
-    spare = [*pairs.orphans]
-    chain = resumed.chain
-    early = len(pairs.early)
-    for at, result in enumerate([*pairs.early, *pairs.late][:_MOVES]):
+    spare, chain, parted = [*pairs.orphans], resumed.chain, False
+    late = set(pairs.late)
+    for result in [*pairs.early, *pairs.late][:_MOVES]:
         ordered = _behind_its_call(plan, chain, result, moved)
         if ordered is not None:
             chain = ordered
-        elif at < early:  # a late one stays: its call has a result in an import
+        elif result in late and _part(plan, resumed.order, result, moved):
+            parted = True
+        else:
             spare.append(result)
-    if chain is not resumed.chain:
+    if parted or chain is not resumed.chain:
         return True
     by_row: dict[Row, set[int]] = {}
     for result in spare:
@@ -356,12 +349,12 @@ def _mend_pairs(plan: RepairPlan, resumed: ResumedChain[Row], moved: set[Row]) -
         plan.drop(row, positions, "a result without a call in front of it")
     if spare:
         return True
-    for pair in pairs.repeated:
+    for call, own in pairs.repeated.items():
         new = f"toolu_{plan.new_id().replace('-', '')}"
-        plan.rename(pair.call, new)
-        plan.note(pair.call.row, "a call given another id: two had the same")
-        if pair.result and pair.result.row not in plan.added:
-            plan.rename(pair.result, new)
+        plan.rename(call, new)
+        plan.note(call.row, "a call given another id: two had the same")
+        if own and own.row not in plan.added:
+            plan.rename(own, new)
     if not pairs.repeated:
         _answer(plan, resumed.chain, pairs.unanswered)
     return bool(pairs.repeated or pairs.unanswered)
@@ -395,6 +388,18 @@ def _behind_its_call(plan: RepairPlan, chain: list[Row], result: CallBlock, move
     return ordered
 
 
+def _part(plan: RepairPlan, order: list[Row], result: CallBlock, parted: set[Row]) -> bool:
+    """Make the line with the call of a result an answer of its own, once per record: lines of another are between
+    it and those before it. Return False if that is impossible."""
+    row = next(each for each in order if result.id in each.calls)
+    if row.message_id is None or row in parted:
+        return False
+    parted.add(row)
+    row.message_id = plan.change(row).message["id"] = f"msg_{plan.new_id().replace('-', '')}"
+    plan.note(row, "given another message id: lines of another answer are between those of its own")
+    return True
+
+
 def _answer(plan: RepairPlan, chain: list[Row], calls: list[CallBlock]) -> None:
     """Give each unanswered call a result that reports the interruption. The calls of one answer share a record."""
     inside = {row: at for at, row in enumerate(chain)}
@@ -409,7 +414,7 @@ def _answer(plan: RepairPlan, chain: list[Row], calls: list[CallBlock]) -> None:
     for row, ids in behind.items():
         new = Row(line=0, type="user", uuid=plan.new_id(), parent=row.uuid, blocks=len(ids))
         new.chained = new.said = new.spoken = True
-        _pair(new, list(enumerate(ids)))
+        new.pair(list(enumerate(ids)))
         made[row] = new
         plan.added[new] = row
         at = inside.get(row)

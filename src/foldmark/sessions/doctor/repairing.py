@@ -126,8 +126,8 @@ def _changed(line: bytes, row: Row, change: RecordRepair | None, session_id: str
         return line
     for key, value in change.members.items():
         line = with_member(line, key, encode(value))
-    if change.model is not None:
-        line = within(line, ("message",), lambda data: with_member(data, "model", encode(change.model)))
+    for key, value in change.message.items():
+        line = within(line, ("message",), partial(with_member, key=key, value=encode(value)))
     if change.wrap:
         line = within(line, ("message", "content"), b'[{"type":"text","text":%b}]'.__mod__)
     if change.drop or change.ids:

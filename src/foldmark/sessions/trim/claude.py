@@ -16,14 +16,13 @@ from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 from msgspec.structs import replace
 
 from foldmark.core.assembly.superseded import (
     REJECTED,
     UNCHANGED,
     Exchange,
-    FileUse,
     is_void,
     tool_and_uses,
 )
@@ -31,9 +30,10 @@ from foldmark.core.patterns import pattern
 from foldmark.formats.claude.blocks import says_full
 from foldmark.formats.claude.members import DISPLAY, ERROR, SESSION
 from foldmark.formats.claude.records import Row, row_of
-from foldmark.formats.claude.resumption import is_resumable, resume, sent_records
+from foldmark.formats.claude.resumption import is_resumable, resume
 from foldmark.formats.claude.usual import UnusualError, UsualBlock, UsualRecord, usual
 from foldmark.formats.cut import Origin, Replacement, is_cut_list, quoted, sent_size, string, text_of
+from foldmark.formats.sent import sent_records
 from foldmark.formats.session_file import SessionRecord, type_of
 from foldmark.sessions.hook.answering import ADVICE, REMINDS
 from foldmark.sessions.trim.job import Cut, LineTrimmer
@@ -60,26 +60,6 @@ _NUMBER = pattern(rb":-?\d[\d.eE+-]*")
 _TOKEN = pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+-]*')
 
 
-class _Call(Struct, frozen=True):
-    """A call as `Exchange` has it, and the bytes of its arguments. Python's hash, 64 bits with a key of the process, is
-    enough to tell its arguments from others."""
-
-    tool: str
-    uses: tuple[FileUse, ...]
-    attempt: str | int
-    length: int
-
-
-class _Result(Struct, frozen=True):
-    """A result as `Exchange` has it; `length` are the bytes of its content."""
-
-    digest: int
-    length: int
-    failed: bool
-    spoken: bool
-    void: bool
-
-
 class ClaudeLines(LineTrimmer):
     """Trims the lines of one session, and notes what tells afterwards which of them the model is sent."""
 
@@ -89,8 +69,8 @@ class ClaudeLines(LineTrimmer):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._rows: list[Row] = []
-        self._calls: dict[tuple[int, str], _Call] = {}
-        self._results: dict[tuple[int, str], _Result] = {}
+        self._calls: dict[tuple[int, str], tuple[Exchange, int]] = {}
+        self._results: dict[tuple[int, str], tuple[dict[str, Any], int]] = {}
 
     @cached_property
     def _order(self) -> Sequence[Row]:
@@ -107,24 +87,22 @@ class ClaudeLines(LineTrimmer):
         return {row.line for row in sent_records(self._order)}
 
     def calls(self) -> list[Exchange]:
-        calls: dict[str, _Call] = {}
-        results: dict[str, _Result] = {}
+        calls: dict[str, Exchange] = {}
         for row in self._order:
             for id in row.calls:
-                if id not in calls:
-                    calls[id] = self._calls[row.line, id]
+                calls.setdefault(id, self._calls[row.line, id][0])
             for id in row.results:
-                if id in calls and id not in results:
-                    results[id] = self._results[row.line, id]
-        return [_exchange(id, call, results.get(id)) for id, call in calls.items()]
+                if id in calls and calls[id].digest is None:
+                    calls[id] = replace(calls[id], **self._results[row.line, id][0])
+        return list(calls.values())
 
     def planned(self, plan: TrimPlan) -> Iterator[int]:
         least = len(Origin(1, str(self.source)).pointer(0, 1))
-        for (at, id), result in self._results.items():
-            if id in plan.results and result.length > least:
+        for (at, id), (_, length) in self._results.items():
+            if id in plan.results and length > least:
                 yield at
-        for (at, id), call in self._calls.items():
-            if (step := plan.arguments.get(id)) and self._may_cut(call.length, step):
+        for (at, id), (_, length) in self._calls.items():
+            if (step := plan.arguments.get(id)) and self._may_cut(length, step):
                 yield at
 
     def _may_cut(self, length: int, step: str) -> bool:
@@ -155,7 +133,7 @@ class ClaudeLines(LineTrimmer):
             if at < 0 or raw.find(b'"usage":{') != at or not raw.startswith(usage, at + 8):
                 raise UnusualError
             edits.append((at + 8, at + 8 + len(usage), _zeroed(usage)))
-        row = record.row(self.at, raw)
+        row = record.row(self.at, raw, self._rows[-1] if self._rows else None)
         for block in blocks:
             if block.type == "tool_use":
                 step = self.plan.arguments.get(block.id)
@@ -201,10 +179,11 @@ class ClaudeLines(LineTrimmer):
 
     def _note(self, row: Row, blocks: Sequence[UsualBlock] | Mapping[int, UsualBlock]) -> None:
         """Note a record with its calls and results, which are among these blocks. Raises UnusualError."""
-        for at, id in zip(row.places, row.calls, strict=False):
-            self._calls[self.at, id] = _call(blocks[at].name, bytes(blocks[at].input))
-        for at, id in zip(row.places, row.results, strict=False):
-            self._results[self.at, id] = _result(bytes(blocks[at].content), blocks[at].is_error is True)
+        for at, id in row.paired if row.places else ():
+            if row.is_answer:
+                self._calls[self.at, id] = _call(id, blocks[at].name, bytes(blocks[at].input))
+            else:
+                self._results[self.at, id] = _result(bytes(blocks[at].content), blocks[at].is_error is True)
         self._rows.append(row)
 
     def _session_span(self, raw: bytes, value: bytes) -> Span | None:
@@ -442,35 +421,25 @@ def _todo(todo: bytes) -> str:
     return text_of(todo[slice(*at)]) if at and todo[at[0] : at[0] + 1] == b'"' else ""
 
 
-def _call(name: str, given: bytes) -> _Call:
-    """Return a call with these arguments. Raises UnusualError if only `lenient_json` can read them."""
+def _call(id: str, name: str, given: bytes) -> tuple[Exchange, int]:
+    """Return a call with these arguments, and their length. Raises UnusualError if only `lenient_json` can read them.
+
+    Python's hash, 64 bits with a key of the process, is enough to tell its arguments from others.
+    """
     try:
         arguments = msgspec.json.decode(given) if given else {}
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise UnusualError from None
     tool, uses = tool_and_uses(name, arguments if isinstance(arguments, dict) else {})
-    return _Call(tool, uses, uses[0].path if len(uses) == 1 else hash(given), len(given))
+    attempt = uses[0].path if len(uses) == 1 else hash(given)
+    return Exchange(id=id, tool=tool, uses=uses, attempt=attempt), len(given)
 
 
-def _result(given: bytes, failed: bool) -> _Result:
-    """Return a result with this content."""
+def _result(given: bytes, failed: bool) -> tuple[dict[str, Any], int]:
+    """Return what an exchange has of a result with this content, and its length."""
     begin = _begin(given) if failed or _UNCHANGED in given[:_HEAD_OF_NOTE] else ""
-    return _Result(hash(given), len(given), failed, failed and begin.startswith(REJECTED), is_void(begin))
-
-
-def _exchange(id: str, call: _Call, result: _Result | None) -> Exchange:
-    if result is None:
-        return Exchange(id=id, tool=call.tool, uses=call.uses, attempt=call.attempt)
-    return Exchange(
-        id=id,
-        tool=call.tool,
-        uses=call.uses,
-        attempt=call.attempt,
-        failed=result.failed,
-        digest=result.digest,
-        spoken=result.spoken,
-        void=result.void,
-    )
+    spoken = failed and begin.startswith(REJECTED)
+    return {"digest": hash(given), "failed": failed, "spoken": spoken, "void": is_void(begin)}, len(given)
 
 
 def _begin(raw: bytes) -> str:
