@@ -52,8 +52,8 @@ def run(tmp_path: Path, installed: Path) -> Run:
     """A function that runs `foldmark --db DB` in a process that finds the installed examples."""
 
     def run(db: str, *arguments: str, text: str = "", **more: str) -> tuple[str, str]:
-        home = str(tmp_path)
-        environment = {"HOME": home, "XDG_RUNTIME_DIR": home, "PATH": os.environ["PATH"], "PYTHONPATH": str(installed)}
+        home, paths = str(tmp_path), os.pathsep.join(filter(None, (str(installed), os.environ.get("PYTHONPATH"))))
+        environment = {"HOME": home, "XDG_RUNTIME_DIR": home, "PATH": os.environ["PATH"], "PYTHONPATH": paths}
         done = forked.run(
             [sys.executable, "-c", PROGRAM, "--db", db, *arguments],
             site=installed,
@@ -124,7 +124,7 @@ def test_a_package_that_fails(run: Run, installed: Path) -> None:
     (about / "entry_points.txt").write_text(f"[foldmark.providers]\n{points}")
     out, err = run("log.db", "chat", "plans", text="/model broken/x\nHello?\n/model other/x\nWell?\n", BROKEN_KEY="k")
     assert "nowhere:HERE, installed as foldmark.providers 'broken', fails: ModuleNotFoundError(" in err
-    assert "foldmark.providers 'other' is a StructMeta, not a ProviderSpec" in err
+    assert "foldmark.providers 'other' is a Config, not a ProviderSpec" in err
     out, err = run("log.db", "do", "plans", "/recall Hello")
     assert "    Hello?\n" in out, "what was written is recorded in any case"
 
