@@ -7,44 +7,45 @@ import pytest
 from gemini_screen import KEY, selected
 
 from foldmark.core.errors import CommandError
-from foldmark.live.agent_programs import AGENTS, CHATGPT, AnyProgram
+from foldmark.live.agents.codex import CHATGPT
+from foldmark.live.live_agent import AnyProgram, agent_named
 
 
 def test_the_upstream_of_a_login(tmp_path: Path) -> None:
-    codex, home = AGENTS["codex"], {"CODEX_HOME": str(tmp_path)}
+    codex, home = agent_named("codex"), {"CODEX_HOME": str(tmp_path)}
     key = {**home, "OPENAI_API_KEY": KEY}
-    assert codex.upstream(home) == codex.provider
+    assert codex.upstreams(home) == codex.base_url
     assert 'env_key="OPENAI_API_KEY"' in str(codex.options("http://x", key))
     file = tmp_path / "auth.json"
     file.write_text(json.dumps({"OPENAI_API_KEY": None, "tokens": {"access_token": "t"}}))
-    assert codex.upstream(key) == CHATGPT
-    assert codex.upstream({**key, "OPENAI_BASE_URL": "http://own"}) == "http://own"
+    assert codex.upstreams(key) == CHATGPT
+    assert codex.upstreams({**key, "OPENAI_BASE_URL": "http://own"}) == "http://own"
     assert 'openai_base_url="http://x"' in codex.options("http://x", key)
     file.write_text(json.dumps({"OPENAI_API_KEY": KEY, "tokens": None}))
-    assert codex.upstream(key) == codex.provider
+    assert codex.upstreams(key) == codex.base_url
     assert "foldmark" not in str(codex.options("http://x", key))
     file.write_text("[")
-    assert codex.upstream(key) == codex.provider
+    assert codex.upstreams(key) == codex.base_url
 
 
 @pytest.mark.parametrize("how", ["oauth-personal", "vertex-ai", "compute-default-credentials", ""])
 def test_another_way_to_sign_in_is_refused(how: str, tmp_path: Path) -> None:
     selected(tmp_path, how) if how else (tmp_path / ".gemini").mkdir()
     with pytest.raises(CommandError, match=f"signs in with '{how}'.*Choose an API key" if how else "no way to sign in"):
-        AGENTS["gemini"].upstream({"HOME": str(tmp_path)})
+        agent_named("gemini").upstreams({"HOME": str(tmp_path)})
     selected(tmp_path, "gemini-api-key")
-    assert AGENTS["gemini"].upstream({"HOME": str(tmp_path)}) == "https://generativelanguage.googleapis.com"
+    assert agent_named("gemini").upstreams({"HOME": str(tmp_path)}) == "https://generativelanguage.googleapis.com"
 
 
 @pytest.mark.parametrize("variable", ["GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_GCA"])
 def test_another_service_is_refused(variable: str, tmp_path: Path) -> None:
     selected(tmp_path, "gemini-api-key")
     with pytest.raises(CommandError, match=f"{variable} is set"):
-        AGENTS["gemini"].upstream({"HOME": str(tmp_path), variable: "true"})
+        agent_named("gemini").upstreams({"HOME": str(tmp_path), variable: "true"})
 
 
 def test_claude_code_makes_no_emoji_of_commands() -> None:
-    assert json.loads(AGENTS["claude"].options("http://gateway", {})[1])["emojiCompletionEnabled"] is False
+    assert json.loads(agent_named("claude").options("http://gateway", {})[1])["emojiCompletionEnabled"] is False
 
 
 @pytest.mark.parametrize(
@@ -58,14 +59,14 @@ def test_claude_code_makes_no_emoji_of_commands() -> None:
     ],
 )
 def test_claude_code_behaves_as_without_a_gateway_to_its_own_provider(upstream: str, own: bool) -> None:
-    claude, program = AGENTS["claude"], AnyProgram("script")
-    assert claude.is_own(upstream) is own
-    assert program.is_own({**program.upstreams({}), "anthropic": upstream}) is own
+    claude, program = agent_named("claude"), AnyProgram("script")
+    several = {**program.upstreams({}), "anthropic": upstream, "openai": "http://own"}
     name = "_CLAUDE_CODE_ASSUME_FIRST_PARTY_BASE_URL"
     for variables in (
-        claude.variables("http://gateway", own=own),
-        program.variables("http://gateway", own=own),
-        json.loads(claude.options("http://gateway", {}, own=own)[1])["env"],
+        claude.variables("http://gateway", upstream),
+        program.variables("http://gateway", several),
+        json.loads(claude.options("http://gateway", {}, upstream)[1])["env"],
     ):
         assert variables.get(name) == ("1" if own else None)
-    assert AGENTS["codex"].variables("http://gateway", own=True) == {"OPENAI_BASE_URL": "http://gateway"}
+    codex = agent_named("codex")
+    assert codex.variables("http://gateway", codex.base_url) == {"OPENAI_BASE_URL": "http://gateway"}

@@ -62,7 +62,7 @@ from foldmark.dialects.openai.items import CALLS, RESULTS, answer_text, tool_of
 from foldmark.formats.claude.told import REMINDER, told
 from foldmark.formats.places import recognize
 from foldmark.formats.session_file import SessionFile
-from foldmark.live.agent_programs import AGENTS
+from foldmark.live.live_agent import agent_named
 from foldmark.sessions.conversion.exporting import SYNTHETIC, export
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.wires.lenient_json import member
@@ -190,13 +190,13 @@ class Client(NamedTuple):
         """Return the words and variables that resume a session."""
         if self.name == "claude":
             quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
-            reached = AGENTS["claude"].variables(url)
+            reached = agent_named("claude").variables(url)
             return ["--resume", str(session), "-p", PROMPT], {"ANTHROPIC_API_KEY": "sk-planted", **quiet, **reached}
         # With a login, Codex keeps its own provider; it refuses to resume a session with another one.
         login = home / ".codex" / "auth.json"
         login.parent.mkdir(exist_ok=True)
         login.write_text(json.dumps({"auth_mode": "apikey", "OPENAI_API_KEY": "sk-planted"}))
-        options = AGENTS["codex"].options(f"{url}/v1", {"HOME": str(home)})
+        options = agent_named("codex").options(f"{url}/v1", {"HOME": str(home)})
         resumed = ["exec", "resume", _thread(session), "--skip-git-repo-check"]
         return [*resumed, *options, "-c", 'model="gpt-5.1"', PROMPT], {}
 

@@ -44,12 +44,6 @@ _PATH = re.compile(r"(?P<models>/(?:v1beta|v1|v1alpha)/models/)(?P<model>[^/:]+)
 _METHODS = ("generateContent", "streamGenerateContent")
 _STREAMS = "streamGenerateContent"
 
-_INJECTED = re.compile(
-    r"\s*(<(session_context|hook_context)>"
-    r"|Here is (the user's editor context as a JSON object|a summary of changes in the user's editor context)"
-    r"|\[System: You previously (generated thoughts|returned an empty response))"
-)
-_COMPACTED = "<state_snapshot>"
 _REFERENCED = "--- Content from referenced files ---"
 """The text that Gemini CLI puts behind a prompt before the files that it names."""
 
@@ -89,9 +83,9 @@ class _Message(RoleMessage, kw_only=True):
 class GeminiClient(JoiningClient, RoleClient):
     """Requests and answers of `/v1beta/models/MODEL:generateContent` and `:streamGenerateContent`."""
 
-    name = "gemini"
+    name = dialect = provider = "gemini"
     body, message = _Body, _Message
-    member, model, injected = b"parts", "model", _INJECTED
+    member, model = b"parts", "model"
     opening = b'{"role":"user","parts":[{"text":"%s"}]}' % CLIENT_OPENING.encode()
     credentials = ("x-goog-api-key", "authorization", "x-goog-user-project", "user-agent")
 
@@ -126,7 +120,7 @@ class GeminiClient(JoiningClient, RoleClient):
                 "assistant", blocks, _answer_key(found), calls, results, any(map(self.is_thinking, found))
             )
         # The client's injected text changes from run to run, and the client shortens old responses.
-        kept = [_meaning(block) for block in found if not _injected(block)]
+        kept = [_meaning(block) for block in found if not self._is_injected(block)]
         key = key_of("user", [msgspec.json.encode([*map(_identity, results), *filter(None, kept)], order="sorted")])
         return ClientMessage("user", blocks, key, calls, results)
 
@@ -151,7 +145,7 @@ class GeminiClient(JoiningClient, RoleClient):
         if message.role == "assistant":
             return _said(found, message.calls)
         results = iter(message.results)
-        return [_given(block, results) for block in found]
+        return [self._given(block, results) for block in found]
 
     def prompt(self, message: ClientMessage) -> TypedPrompt | None:
         texts = [str(decoded(block).get("text", "")).strip() for block in message.blocks]
@@ -162,14 +156,8 @@ class GeminiClient(JoiningClient, RoleClient):
     def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
         return self.parted_prompts(message.blocks) or super().prompts(message)
 
-    def is_attended(self, headers: Mapping[str, str]) -> bool:
-        return False  # it does not say: `gemini -p` names itself as the program on a screen does
-
     def as_divided(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
         return RoleClient.rewritten(self, raw, blocks)
-
-    def is_compacted(self, message: ClientMessage) -> bool:
-        return any(_COMPACTED in str(decoded(block).get("text", "")) for block in message.blocks)
 
     def result_of(self, block: Mapping[str, Any]) -> str | None:
         found = block.get("functionResponse")
@@ -231,6 +219,19 @@ class GeminiClient(JoiningClient, RoleClient):
         key = "".join(f"&key={each}" for each in re.findall(r"(?:^|&)key=([^&]*)", query))
         return f"{found['models']}{found['model']}:{_STREAMS}?alt=sse{key}", msgspec.json.encode(asked.body)
 
+    def _is_injected(self, block: Mapping[str, Any]) -> bool:
+        text = block.get("text")
+        return isinstance(text, str) and self.agent.is_injected(text)
+
+    def _given(self, block: Mapping[str, Any], results: Iterator[str]) -> Part | None:
+        """Return the content of a part of a user's message; `results` are the ids of the remaining responses."""
+        text, response, inline = block.get("text"), block.get("functionResponse"), block.get("inlineData")
+        if isinstance(response, dict):
+            return _result(response, next(results))
+        if isinstance(text, str):
+            return None if self._is_injected(block) else TextMessage("user", text)
+        return TextMessage("user", "", {"blocks": [_media(inline)]}) if isinstance(inline, dict) else None
+
 
 GEMINI = GeminiClient()
 
@@ -254,21 +255,6 @@ def _id_of(found: Mapping[str, Any], place: int) -> str:
 
 def _identity(call_id: str) -> list[str]:
     return ["response", call_id]
-
-
-def _injected(block: Mapping[str, Any]) -> bool:
-    text = block.get("text")
-    return isinstance(text, str) and _INJECTED.match(text) is not None
-
-
-def _given(block: Mapping[str, Any], results: Iterator[str]) -> Part | None:
-    """Return the content of a part of a user's message; `results` are the ids of the remaining responses."""
-    text, response, inline = block.get("text"), block.get("functionResponse"), block.get("inlineData")
-    if isinstance(response, dict):
-        return _result(response, next(results))
-    if isinstance(text, str):
-        return None if _injected(block) else TextMessage("user", text)
-    return TextMessage("user", "", {"blocks": [_media(inline)]}) if isinstance(inline, dict) else None
 
 
 def _result(response: Mapping[str, Any], call_id: str) -> ResultMessage:

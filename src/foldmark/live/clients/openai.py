@@ -17,9 +17,8 @@ from msgspec import Raw
 from foldmark.core.assembly.eviction import CLIENT_OPENING
 from foldmark.core.events import Event
 from foldmark.core.request import Request
-from foldmark.dialects.bodies import objects_in
+from foldmark.dialects.bodies import as_text, objects_in
 from foldmark.dialects.openai.responses import parse
-from foldmark.formats.codex.records import INTERRUPTED, is_injected
 from foldmark.formats.messages import Part, TextMessage
 from foldmark.live.clients import answers, openai_items
 from foldmark.live.clients.dialect import (
@@ -33,22 +32,14 @@ from foldmark.live.clients.dialect import (
     TypedPrompt,
     decoded,
     key_of,
-    named_session,
 )
 from foldmark.live.clients.openai_items import LONG_CACHES, call_of, is_made, is_output, kind_of
 from foldmark.live.clients.weaving import ResponseWeaver, Weaver
 from foldmark.text import queued
-from foldmark.wires import lenient_json
 
 _PATH = re.compile(r"(?:/v1)?/responses")
 _REPLY = "msg_foldmark_"
 """Prefix of the ids of Foldmark's own answers; Codex sends the id again with the answer."""
-
-_BESIDE = ("thread_title", "memory_consolidation", "guardian")
-"""Sources of threads, and kinds of sub-agents, that are not part of a conversation."""
-
-_CONVERSATION = ("turn", "compaction")
-"""Kinds of requests that contain the conversation."""
 
 
 class _Body(ClientBody):
@@ -62,7 +53,8 @@ class _Body(ClientBody):
 class ResponsesClient(ClientDialect):
     """Requests and answers of `/responses`."""
 
-    name, provider = "openai", "openai_responses"
+    name = provider = "openai_responses"
+    dialect = "openai"
     body = _Body
     opening = (
         b'{"type":"message","role":"user","content":[{"type":"input_text","text":"%s"}]}' % CLIENT_OPENING.encode()
@@ -86,23 +78,9 @@ class ResponsesClient(ClientDialect):
         return _PATH.fullmatch(path) is not None
 
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
-        about = _about(headers.get("x-codex-turn-metadata", ""))
-        session, thread = headers.get("session-id", ""), headers.get("thread-id", "")
-        if not session and not thread:
-            session, agent = named_session(headers)
-            thread = agent or session
-        beside = about.get("request_kind", "turn") not in _CONVERSATION
-        beside |= about.get("thread_source") in _BESIDE or headers.get("x-openai-subagent") in _BESIDE
-        return RequestHead(
-            body.model,
-            body.stream,
-            # For newer models, the tools are an item.
-            bool(body.tools) or "x-openai-internal-codex-responses-lite" in headers,
-            session or thread,
-            thread if session and thread != session else "",
-            beside,
-            body.instructions or "",
-        )
+        # For newer models, the tools are an item.
+        tools = bool(body.tools) or "x-openai-internal-codex-responses-lite" in headers
+        return RequestHead(body.model, body.stream, tools, system=body.instructions or "")
 
     def grouped(self, items: Sequence[bytes]) -> Iterator[int]:
         for kind, run in groupby(map(_group, items)):
@@ -140,20 +118,20 @@ class ResponsesClient(ClientDialect):
         if message.role == "system":
             return [None for _ in found]
         if message.role == "user":
-            return list(map(openai_items.part_of_user, found))
+            return [None if self._is_injected(block) else openai_items.part_of_user(block) for block in found]
         return list(map(openai_items.part_of_item, found))
 
     def prompt(self, message: ClientMessage) -> TypedPrompt | None:
         block = decoded(message.blocks[-1]) if message.role == "user" and message.blocks else {}
         text = block.get("text")
-        if not isinstance(text, str) or is_injected(text):
+        if not isinstance(text, str) or self.agent.is_injected(text):
             return None
         return TypedPrompt(len(message.blocks) - 1, text.strip())
 
     def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
         texts = [decoded(block).get("text") for block in message.blocks] if message.role == "user" else []
-        typed = [(at, text.strip()) for at, text in enumerate(texts) if isinstance(text, str) and not is_injected(text)]
-        return [TypedPrompt(at, text) for at, text in typed if text]
+        typed = [(at, text.strip()) for at, text in enumerate(texts) if isinstance(text, str)]
+        return [TypedPrompt(at, text) for at, text in typed if text and not self.agent.is_injected(text)]
 
     def separated(self, sent: Sequence[SentMessage], is_command: Callable[[str], bool]) -> list[SentMessage]:
         # After Esc, Codex joins the prompts that wait.
@@ -169,11 +147,9 @@ class ResponsesClient(ClientDialect):
                 made[at] = SentMessage(raw, self.read(raw))
         return made
 
-    def is_attended(self, headers: Mapping[str, str]) -> bool:
-        return headers.get("originator") != "codex_exec"
-
-    def is_interruption(self, part: Part | None) -> bool:
-        return isinstance(part, TextMessage) and part.text.lstrip().startswith(INTERRUPTED)
+    def _is_injected(self, block: Mapping[str, Any]) -> bool:
+        text = as_text(block.get("text"))
+        return self.agent.is_injected(text) and not self.agent.is_interruption(text)
 
     def opens(self, part: TextMessage) -> bool:
         return openai_items.opens_turn(part.text)
@@ -254,15 +230,6 @@ class ResponsesClient(ClientDialect):
 
 
 OPENAI = ResponsesClient()
-
-
-def _about(text: str) -> dict[str, Any]:
-    """Return the data about a request that Codex sends in a header; empty if it is not a JSON object."""
-    try:
-        found = lenient_json.decode(text.encode("utf-8", "replace"))
-    except lenient_json.NotJsonError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _group(item: bytes) -> str | None:
