@@ -1,0 +1,189 @@
+"""examples/coding_agent, built and installed, with a stand-in for its agent that asks over HTTP: what a new agent needs
+is one file for `foldmark live` and one for its sessions (SPEC 5.7, 8)."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import PIPE
+from typing import Any
+
+import pytest
+from plan import Answer, Reply, Say, Use
+from server import Loopback
+from wire_openai import OpenAIWire
+
+import foldmark
+import forked
+from forked import PROGRAM
+from patience import LIMIT
+
+HERE = Path(__file__).parent
+EXAMPLE = HERE.parents[1] / "examples" / "coding_agent"
+KEY = "lathe-key-0123456789"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example as an installed package, built offline."""
+    target = tmp_path_factory.mktemp("installed")
+    source = shutil.copytree(EXAMPLE, tmp_path_factory.mktemp("source") / "lathe")  # a build leaves files there
+    uv, python = str(Path(sys.executable).with_name("uv")), sys.executable
+    words = [uv, "pip", "install", "--python", python, "--offline", "--no-deps", "--quiet", "--target", str(target)]
+    subprocess.run([*words, str(source)], check=True, capture_output=True)
+    return target
+
+
+def model(body: Any) -> Answer:
+    """Run a tool when asked to, and say how many messages of persons there are."""
+    newest = body["messages"][-1]
+    if "RUN" in str(newest["content"]):
+        return Reply((Use("call_1", "run", {"speed": 3}),), stop="calls")
+    people = sum(each["role"] == "user" for each in body["messages"])
+    return Reply((Say(("I heard ", f"{people} texts.")),))
+
+
+class Home:
+    """A home with Lathe on the PATH and the example beside Foldmark."""
+
+    def __init__(self, folder: Path, built: Path, url: str) -> None:
+        self.folder, self.database, self.site = folder, folder / "log.db", built
+        program = folder / "bin" / "lathe"
+        program.parent.mkdir()
+        program.write_text(f"#!{sys.executable}\n{(HERE / 'lathe.py').read_text()}")
+        program.chmod(0o755)
+        self.environment = {
+            "HOME": str(folder),
+            "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(built), os.environ.get("PYTHONPATH")))),
+            "XDG_STATE_HOME": str(folder / "state"),
+            "FOLDMARK_DB": str(self.database),
+            "FOLDMARK_ARCHIVE": str(folder / "archive"),
+            "LATHE_HOME": str(folder / ".lathe"),
+            "LATHE_API_BASE": f"{url}/v1",
+            "LATHE_KEY": KEY,
+        }
+
+    def foldmark(self, *words: str) -> subprocess.CompletedProcess[str]:
+        how: dict[str, Any] = {"env": self.environment, "cwd": self.folder, "capture_output": True, "text": True}
+        return forked.run([PROGRAM, *words], site=self.site, timeout=LIMIT, **how)
+
+    def data(self, *words: str) -> dict[str, Any]:
+        done = self.foldmark(*words, "--json")
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout))
+
+    @contextmanager
+    def lathe(self, *arguments: str) -> Iterator["Lathe"]:
+        """Run `foldmark live lathe` during the block."""
+        with forked.Popen(
+            [PROGRAM, "live", "lathe", *arguments],
+            site=self.site,
+            env=self.environment,
+            cwd=self.folder,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            text=True,
+        ) as process:
+            running = Lathe(process)
+            yield running
+            _, running.errors = process.communicate(timeout=LIMIT)
+            assert process.returncode == 0, running.errors
+
+
+class Lathe:
+    """A running Lathe."""
+
+    def __init__(self, process: forked.Popen) -> None:
+        self._process, self.session, self.errors = process, "", ""
+
+    def say(self, prompt: str) -> str:
+        """Type a prompt and return the answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{prompt}\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, self._process.communicate(timeout=LIMIT)[1]
+        self.session, text = json.loads(line)
+        return str(text)
+
+
+@pytest.fixture
+def provider() -> Iterator[Loopback]:
+    with Loopback(OpenAIWire(), model) as server:
+        yield server
+    assert server.refusals == []
+
+
+@pytest.fixture
+def home(tmp_path: Path, built: Path, provider: Loopback) -> Home:
+    return Home(tmp_path, built, provider.url)
+
+
+def texts(body: Any) -> list[str]:
+    return [str(each["content"]) for each in body["messages"][1:]]
+
+
+def test_a_session_under_foldmark_live(home: Home, provider: Loopback) -> None:
+    with home.lathe() as lathe:
+        assert lathe.say("RUN the lathe") == "I heard 2 texts."
+        assert lathe.say("It is about pears.") == "I heard 3 texts."
+        asked = len(provider.requests)
+        assert "~" in lathe.say(":turns")
+        assert len(provider.requests) == asked, "Foldmark answers this"
+        with foldmark.open(home.database, settings={}) as log:
+            (agent,) = log.agents()
+            messages = agent.context().messages
+            said = [(each.kind, each.content[:20]) for each in messages if each.kind != "tool_result"]
+            pears = next(each.turn_id for each in messages if "pears" in each.content)
+            agent.do(f"/context drop {pears}")
+        assert lathe.say("What is it about?") == "I heard 3 texts."
+    assert agent.name == f"bench · {lathe.session[:8]}"
+    assert said == [
+        ("client", "<lathe-notes>The ben"),
+        ("user", "RUN the lathe"),
+        ("tool_call", '{"speed":3}'),
+        ("assistant", "I heard 2 texts."),
+        ("user", "It is about pears."),
+        ("assistant", "I heard 3 texts."),
+    ]
+    sent = texts(provider.asked[-1].body)
+    assert [each for each in sent if "pears" in each or ":turns" in each] == []
+    assert sent[:2] == ["<lathe-notes>The bench is clean.</lathe-notes>", "RUN the lathe"]
+    title = next(each for each in provider.asked if "Name this session." in texts(each.body))
+    assert title.headers["x-lathe-task"] == "title"
+    assert f"recorded 'bench · {lathe.session[:8]}' (4 requests)" in lathe.errors
+    assert f"`foldmark live lathe --session {lathe.session}` goes on; `lathe --session` alone sends" in lathe.errors
+    assert all(KEY.encode() not in each.read_bytes() for each in home.folder.glob("l*.*"))
+
+    with home.lathe("--session", lathe.session) as lathe:  # its own file has everything
+        assert lathe.say("And now?") == "I heard 4 texts."
+    assert "pears" not in json.dumps(provider.asked[-1].body)
+
+
+def test_its_sessions(home: Home) -> None:
+    with home.lathe() as lathe:
+        lathe.say("RUN the lathe")
+        lathe.say("It is about pears.")
+    imported = home.data("import", lathe.session)
+    assert imported["messages"] == {"client": 1, "user": 2, "tool_call": 1, "tool_result": 1, "assistant": 2}
+    assert imported["turns"] == 2
+    assert home.data("sync")["new"] == 1
+    assert f"lathe session {lathe.session}" in home.foldmark("search", "pears").stdout
+    trimmed = home.data("trim", lathe.session, "--tools", "run")
+    assert (trimmed["trimmed_count"], trimmed["by_tool"][0]["tool"]) == (1, "run")
+    new = Path(trimmed["file"])
+    assert new.parent == Path(home.environment["LATHE_HOME"], "sessions")
+    assert json.loads(new.read_text().splitlines()[0])["session"] == new.stem
+    with home.lathe("--session", new.stem) as lathe:
+        lathe.say("Go on.")
+    for words in (["doctor", "--session"], ["rollover"]):
+        refused = home.foldmark(*words, lathe.session)
+        assert refused.returncode != 0
+        assert "Traceback" not in refused.stderr
