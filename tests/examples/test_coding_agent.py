@@ -19,6 +19,7 @@ from wire_openai import OpenAIWire
 
 import foldmark
 import forked
+from foldmark.log.live_session import client_session
 from forked import PROGRAM
 from patience import LIMIT
 
@@ -78,10 +79,10 @@ class Home:
         return dict(json.loads(done.stdout))
 
     @contextmanager
-    def lathe(self, *arguments: str) -> Iterator["Lathe"]:
-        """Run `foldmark live lathe` during the block."""
+    def lathe(self, *arguments: str, agent: str = "lathe") -> Iterator["Lathe"]:
+        """Run `foldmark live lathe` during the block, or another agent that starts the same program."""
         with forked.Popen(
-            [PROGRAM, "live", "lathe", *arguments],
+            [PROGRAM, "live", agent, *arguments],
             site=self.site,
             env=self.environment,
             cwd=self.folder,
@@ -94,6 +95,17 @@ class Home:
             yield running
             _, running.errors = process.communicate(timeout=LIMIT)
             assert process.returncode == 0, running.errors
+
+    def install(self, name: str, text: str, points: str) -> None:
+        """Install a package with one module beside the example."""
+        self.site = shutil.copytree(self.site, self.folder / f"with-{name}")
+        (self.site / f"{name}.py").write_text(text)
+        about = self.site / f"{name}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (about / "entry_points.txt").write_text(points)
+        paths = (str(self.site), os.environ.get("PYTHONPATH"))
+        self.environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
 class Lathe:
@@ -136,13 +148,13 @@ def test_a_session_under_foldmark_live(home: Home, provider: Loopback) -> None:
         assert lathe.say("It is about pears.") == "I heard 3 texts."
         asked = len(provider.requests)
         assert "~" in lathe.say(":turns")
-        assert len(provider.requests) == asked, "Foldmark answers this"
         with foldmark.open(home.database, settings={}) as log:
             (agent,) = log.agents()
             messages = agent.context().messages
             said = [(each.kind, each.content[:20]) for each in messages if each.kind != "tool_result"]
             pears = next(each.turn_id for each in messages if "pears" in each.content)
-            agent.do(f"/context drop {pears}")
+        assert "left the context" in lathe.say(f":drop {pears}")
+        assert len(provider.requests) == asked, "Foldmark answers these"
         assert lathe.say("What is it about?") == "I heard 3 texts."
     assert agent.name == f"bench · {lathe.session[:8]}"
     assert said == [
@@ -154,7 +166,7 @@ def test_a_session_under_foldmark_live(home: Home, provider: Loopback) -> None:
         ("assistant", "I heard 3 texts."),
     ]
     sent = texts(provider.asked[-1].body)
-    assert [each for each in sent if "pears" in each or ":turns" in each] == []
+    assert [each for each in sent if "pears" in each or each.startswith(":")] == []
     assert sent[:2] == ["<lathe-notes>The bench is clean.</lathe-notes>", "RUN the lathe"]
     title = next(each for each in provider.asked if "Name this session." in texts(each.body))
     assert title.headers["x-lathe-task"] == "title"
@@ -187,3 +199,86 @@ def test_its_sessions(home: Home) -> None:
         refused = home.foldmark(*words, lathe.session)
         assert refused.returncode != 0
         assert "Traceback" not in refused.stderr
+
+
+WITH_A_WIRE = """
+from foldmark.live.clients.openai_chat import ChatClient
+from foldmark_lathe.live import Lathe
+
+class SpindleWire(ChatClient):
+    name = "spindle"
+
+class Spindle(Lathe):
+    name, wire, program = "spindle", "spindle", "lathe"
+"""
+
+
+def test_an_agent_with_a_wire_of_its_own(home: Home, provider: Loopback) -> None:
+    points = "[foldmark.wires]\nspindle = spindles:SpindleWire\n[foldmark.live_agents]\nspindle = spindles:Spindle\n"
+    home.install("spindles", WITH_A_WIRE, points)
+    with home.lathe(agent="spindle") as lathe:
+        lathe.say("Hello.")
+    with foldmark.open(home.database, settings={}) as log:
+        (agent,) = log.agents()
+        assert client_session(agent, "spindle") == lathe.session
+        assert client_session(agent, "openai") is None
+
+
+BROKEN = """
+from foldmark.live.clients.openai_chat import ChatClient
+from foldmark_lathe.live import Lathe
+
+class Torn(Lathe):
+    name, program = "torn", "lathe"
+    def origin(self, headers, body):
+        raise RuntimeError(headers["authorization"])
+
+class BluntWire(ChatClient):
+    name = "blunt"
+    def reads(self, path):
+        raise RuntimeError(path)
+
+class Blunt(Lathe):
+    name, wire, program = "blunt", "blunt", "lathe"
+
+class Unheard(Lathe):
+    name, wire, program = "unheard", "whispers", "lathe"
+
+class Other(Lathe):
+    name = "another"
+"""
+POINTS = """
+[foldmark.wires]
+blunt = broken:BluntWire
+[foldmark.live_agents]
+torn = broken:Torn
+blunt = broken:Blunt
+unheard = broken:Unheard
+other = broken:Other
+gone = nowhere:HERE
+"""
+
+
+def test_an_agent_that_fails_loses_nothing_and_stops_no_other_one(home: Home, provider: Loopback) -> None:
+    home.install("broken", BROKEN, POINTS)
+    for name, said in (
+        ("gone", "nowhere:HERE, installed as foldmark.live_agents 'gone', fails: ModuleNotFoundError("),
+        ("other", "broken:Other, installed as foldmark.live_agents 'other', has another name: 'another'"),
+        ("unheard", "no installed package reads the wire 'whispers'; available: anthropic, openai_responses, openai"),
+    ):
+        refused = home.foldmark("live", name)
+        assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+        assert said in refused.stderr
+    for name in ("torn", "blunt"):
+        with home.lathe(agent=name) as lathe:
+            assert lathe.say("Hello.") == "I heard 2 texts."
+        if name == "torn":
+            assert "nothing was recorded: 2 requests belonged to no conversation, or could not be read" in lathe.errors
+    with home.lathe() as lathe:
+        lathe.say("Hello.")
+    assert f"recorded 'bench · {lathe.session[:8]}'" in lathe.errors
+    log = (home.folder / "live.log").read_text()
+    assert "a request is passed on as it came: RuntimeError" in log
+    assert "the wire 'blunt' fails: RuntimeError" in log
+    assert KEY not in log
+    assert "nowhere:HERE, installed as foldmark.live_agents 'gone', fails" in home.foldmark("doctor").stdout

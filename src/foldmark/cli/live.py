@@ -72,6 +72,7 @@ def live(
     from foldmark.live.running import SECRET, installed, run, supervised
     from foldmark.live.tally import Tally
     from foldmark.live.upstreams import check_proxies, upstream_url
+    from foldmark.live.wires import wire_named
 
     if agent is None and not serve and listening is None:
         raise click.UsageError(f"name the agent to run: {listing(agent_names())}, or another program")
@@ -88,6 +89,8 @@ def live(
         return _serve(setup, named, base)
     # Report errors before the agent takes the screen.
     installed(named)
+    if named.wire:
+        wire_named(named.wire)
     for each in [base] if isinstance(base, str) else base.values():
         upstream_url(each)
     own = loopback_socket()

@@ -170,6 +170,10 @@ class LiveAgent:
         """Return True for the text that the agent sends in place of an answer that a person interrupted."""
         return False
 
+    def is_addition(self, text: str) -> bool:
+        """Return True for a text that the agent adds in the middle of a turn, as a user's message."""
+        return False
+
     def introduces(self, prompt: str, answer: str) -> bool:
         """Return True for two messages that the agent itself puts first in each conversation."""
         return False
@@ -247,6 +251,9 @@ class AnyProgram(LiveAgent):
 
     def is_interruption(self, text: str) -> bool:
         return any(each.is_interruption(text) for each in self._known)
+
+    def is_addition(self, text: str) -> bool:
+        return any(each.is_addition(text) for each in self._known)
 
     def introduces(self, prompt: str, answer: str) -> bool:
         return any(each.introduces(prompt, answer) for each in self._known)

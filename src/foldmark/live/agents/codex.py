@@ -1,5 +1,6 @@
 """Codex under `foldmark live` [SPEC 5.7]."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,9 @@ CHATGPT = "https://chatgpt.com/backend-api/codex"
 
 _BESIDE = ("thread_title", "memory_consolidation", "guardian")
 """Sources of threads, and kinds of sub-agents, that are not part of a conversation."""
+
+_TAG = re.compile(r"\s*<[a-z_]+>")
+"""The beginning of a text that Codex adds in the middle of a turn, such as a skill or news of a sub-agent."""
 
 _CONVERSATION = ("turn", "compaction")
 """Kinds of requests that contain the conversation."""
@@ -51,6 +55,9 @@ class Codex(LiveAgent):
 
     def is_interruption(self, text: str) -> bool:
         return text.lstrip().startswith(INTERRUPTED)
+
+    def is_addition(self, text: str) -> bool:
+        return _TAG.match(text) is not None
 
     def is_attended(self, headers: Mapping[str, str]) -> bool:
         return headers.get("originator") != "codex_exec"

@@ -152,7 +152,7 @@ class ResponsesClient(ClientDialect):
         return self.agent.is_injected(text) and not self.agent.is_interruption(text)
 
     def opens(self, part: TextMessage) -> bool:
-        return openai_items.opens_turn(part.text)
+        return not self.agent.is_addition(part.text)
 
     def is_own(self, block: bytes) -> bool:
         return str(decoded(block).get("id")).startswith(_REPLY)
