@@ -51,8 +51,8 @@ def live(
 ) -> int:
     """Run a coding agent and edit its context while it works.
 
-    AGENT is claude, codex, gemini, or any other program that takes its base URL from ANTHROPIC_BASE_URL,
-    OPENAI_BASE_URL or GOOGLE_GEMINI_BASE_URL. ARGUMENTS are passed on to it.
+    AGENT is claude, codex, gemini, one that an installed package adds, or any other program that takes its base URL
+    from ANTHROPIC_BASE_URL, OPENAI_BASE_URL or GOOGLE_GEMINI_BASE_URL. ARGUMENTS are passed on to it.
 
     The agent's requests go through Foldmark, which records its session as a conversation. Operations on that
     conversation act from the agent's next request on. Type them in the agent, as in :context, :drop 18, :restore 1204
