@@ -1,7 +1,8 @@
 """Generates the parts of the documentation that come from the code: `make docs`. A test checks that they are current.
 
 `commands.md`: the table of the registry, and the schema of the `slash` tool. `settings.md`: its table of keys.
-`forgetting.md`: its table of answers. `new-agent.md`: the files of the example. `context.svg`: the picture on the front page, from a run.
+`forgetting.md`: its table of answers. `new-agent.md`: the files of the example. `context.svg`: the picture on the front
+page, from a run.
 """
 
 import runpy

@@ -146,12 +146,14 @@ def test_no_package_is_searched_for_a_built_in_one(monkeypatch: pytest.MonkeyPat
             agent.do("/model nobody/x")
 
 
-def test_no_room_asks_for_a_provider_by_its_name() -> None:
-    """The specifics of a provider are in its `Dialect` or `ProviderSpec`. Session formats are exempt."""
+def test_no_room_asks_for_a_provider_or_an_agent_by_its_name() -> None:
+    """The specifics of a provider are in its `Dialect` or `ProviderSpec`, those of a coding agent in its `LiveAgent`.
+    Session formats are exempt."""
     source = Path(foldmark.__file__).parent
-    asked = re.compile(r'[=!]= "(anthropic|openai|gemini|google|ollama)\w*"|in \("(anthropic|openai|gemini|google)')
-    left = ("formats", "sessions", "testing")
-    others = [path for path in source.rglob("*.py") if path.relative_to(source).parts[0] not in left]
+    names = "anthropic|openai|gemini|google|ollama|claude|codex|opencode|qwen"
+    asked = re.compile(rf'[=!]= "({names})\w*"|in \("({names})')
+    left = ("formats", "sessions", "testing", "agents")
+    others = [path for path in source.rglob("*.py") if not set(path.relative_to(source).parts[:2]) & {*left}]
     assert len(others) > 100
     found = [
         f"{path}: {line}"
