@@ -187,7 +187,7 @@ def test_its_sessions(home: Home) -> None:
     assert imported["messages"] == {"client": 1, "user": 2, "tool_call": 1, "tool_result": 1, "assistant": 2}
     assert imported["turns"] == 2
     assert home.data("sync")["new"] == 1
-    assert f"lathe session {lathe.session}" in home.foldmark("search", "pears").stdout
+    assert f"Lathe session {lathe.session}" in home.foldmark("search", "pears").stdout
     trimmed = home.data("trim", lathe.session, "--tools", "run")
     assert (trimmed["trimmed_count"], trimmed["by_tool"][0]["tool"]) == (1, "run")
     new = Path(trimmed["file"])

@@ -104,7 +104,7 @@ def test_the_session_of_an_installed_format_is_archived_and_searched(tmp_path: P
     shoebox.say("user", text="And the tea?")
     assert shoebox.data("sync")["grown"] == 1
     found = shoebox.run("search", "marmalade")
-    assert f"shoebox session {ID}" in found.stdout
+    assert f"Shoebox session {ID}" in found.stdout
     assert ID in shoebox.run("sessions").stdout
     # A copy in the archive still belongs to its format.
     assert shoebox.data("import", archived, "--as", "copy")["turns"] == 2

@@ -12,6 +12,7 @@ from foldmark.core.search import Hit, Judge, SearchResult, SearchScope, Surround
 from foldmark.core.segments import END, Segments, contains
 from foldmark.core.wording import MONTHS, count, listing, one_line, title
 from foldmark.cost.messages import NextMessages, next_messages
+from foldmark.formats.session_format import title_of
 from foldmark.log import Agent
 
 GAP = 2
@@ -197,10 +198,11 @@ def listed(entry: RecallEntry, wording: Wording) -> list[HighlightedLine]:
         tags = f" [{one_line(entry.name)}]" if entry.name else ""
         return [HighlightedLine(f"- {_date(entry.at)}: memo {entry.id}{tags}"), _snippet(entry)]
     best = entry.hits[0]
+    program = title_of(best.source)
     others = [hit.line for hit in entry.hits[1:] if hit.file == best.file]
     also = f" (also line{'s' * (len(others) > 1)} {listing(others, ALSO)})" if others else ""
     return [
-        HighlightedLine(f"- {_date(entry.date)}: {one_line(entry.name)}, {best.program} session {one_line(entry.id)}"),
+        HighlightedLine(f"- {_date(entry.date)}: {one_line(entry.name)}, {program} session {one_line(entry.id)}"),
         _snippet(best, f"{best.who}: "),
         HighlightedLine(f"    {wording.reads_on}{one_line(entry.place)}{also}"),
     ]

@@ -295,6 +295,15 @@ def format_named(name: str) -> SessionFormat:
     return found
 
 
+def title_of(name: str) -> str:
+    """Return the name for people of the agent whose format has this name; the name itself if none is installed."""
+    try:
+        found = _find(name)
+    except FoldmarkError:  # of another package
+        return name
+    return name if found is None else found.title
+
+
 def is_installed(name: str) -> bool:
     """Return True if there is a format of this name."""
     return _find(name) is not None

@@ -34,6 +34,7 @@ PASSING = ("id", "status", "internal_chat_message_metadata_passthrough")
 
 _NAMED = ("function_call", "custom_tool_call")
 _MADE = ("reasoning", "compaction", "context_compaction")
+_WRITTEN_BY_CODEX = re.compile(r"\s*<[a-z_]+>")
 
 
 def items_of(raw: bytes) -> list[bytes]:
@@ -84,6 +85,12 @@ def with_contents(item: bytes, parts: Sequence[bytes]) -> bytes:
         members.pop(PASSING[-1], None)  # it has an entry for each part
     members["content"] = Raw(b"[" + b",".join(parts) + b"]")
     return msgspec.json.encode(members)
+
+
+def opens_turn(text: str) -> bool:
+    """Return True for a text that a person wrote: text that Codex adds in the middle of a turn, such as a skill or news
+    of a sub-agent, is in a tag."""
+    return _WRITTEN_BY_CODEX.match(text) is None
 
 
 # Keys
