@@ -12,7 +12,6 @@ from foldmark.core.search import Hit, Judge, SearchResult, SearchScope, Surround
 from foldmark.core.segments import END, Segments, contains
 from foldmark.core.wording import MONTHS, count, listing, one_line, title
 from foldmark.cost.messages import NextMessages, next_messages
-from foldmark.formats.session_format import title_of
 from foldmark.log import Agent
 
 GAP = 2
@@ -197,6 +196,8 @@ def listed(entry: RecallEntry, wording: Wording) -> list[HighlightedLine]:
     if isinstance(entry, SearchResult):
         tags = f" [{one_line(entry.name)}]" if entry.name else ""
         return [HighlightedLine(f"- {_date(entry.at)}: memo {entry.id}{tags}"), _snippet(entry)]
+    from foldmark.formats.session_format import title_of  # most commands need no formats
+
     best = entry.hits[0]
     program = title_of(best.source)
     others = [hit.line for hit in entry.hits[1:] if hit.file == best.file]
