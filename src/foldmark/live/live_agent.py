@@ -29,6 +29,9 @@ _OTHERS = ("foldmark.live.agents.opencode:OpenCode", "foldmark.live.agents.qwen_
 _OWN_SETTINGS = {"pi": '~/.pi/agent/models.json, as in {"providers": {"anthropic": {"baseUrl": "ADDRESS"}}}'}
 """Programs that take no base URL from the environment, and where they take it from."""
 
+Upstreams = str | Mapping[str, str]
+"""A base URL, or one for each dialect."""
+
 _WITHOUT = "sends dropped turns, commands and replies to the model"
 
 
@@ -110,7 +113,7 @@ class LiveAgent:
         name, equals, url = upstreams[0].partition("=")
         return url if equals and name in BASE_URLS else upstreams[0]
 
-    def variables(self, url: str, upstreams: str | Mapping[str, str] = "") -> dict[str, str]:
+    def variables(self, url: str, upstreams: Upstreams = "") -> dict[str, str]:
         """Return the environment variables that set the gateway at `url` as the agent's base URL. It stands in for
         `upstreams`."""
         return {self.variable: url}
@@ -124,19 +127,17 @@ class LiveAgent:
         return {}
 
     def check_runs(self) -> None:
-        """Raise CommandError if the agent cannot be told to use a gateway."""
+        """Raise FoldmarkError if the agent cannot be told to use a gateway, or if its session format is missing."""
+        if self.session_format:
+            format_named(self.session_format)
 
     def command(
-        self,
-        url: str,
-        arguments: Sequence[str],
-        environment: Mapping[str, str],
-        upstreams: str | Mapping[str, str] = "",
+        self, url: str, arguments: Sequence[str], environment: Mapping[str, str], upstreams: Upstreams = ""
     ) -> list[str]:
         """Return the command line that makes the agent use the base URL `url`, which stands in for `upstreams`."""
         return [self.program, *self.options(url, environment, upstreams), *arguments]
 
-    def options(self, url: str, environment: Mapping[str, str], upstreams: str | Mapping[str, str] = "") -> list[str]:
+    def options(self, url: str, environment: Mapping[str, str], upstreams: Upstreams = "") -> list[str]:
         """Return the options that set the base URL if the variables are not sufficient."""
         return []
 
@@ -220,7 +221,7 @@ class AnyProgram(LiveAgent):
             raise CommandError(f"several upstreams need a name each, as in {next(iter(usual))}={upstreams[0]}")
         return dict.fromkeys(usual, upstreams[0])
 
-    def variables(self, url: str, upstreams: str | Mapping[str, str] = "") -> dict[str, str]:
+    def variables(self, url: str, upstreams: Upstreams = "") -> dict[str, str]:
         found: dict[str, str] = {}
         several = {} if isinstance(upstreams, str) else upstreams
         for dialect, (variable, _) in BASE_URLS.items():

@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -18,7 +18,7 @@ from threading import Event, Thread
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import nearest
 from foldmark.live.addresses import without_proxy
-from foldmark.live.live_agent import LiveAgent, agent_names
+from foldmark.live.live_agent import LiveAgent, Upstreams, agent_names
 
 SECRET = "FOLDMARK_LIVE_SECRET"
 """The variable that passes the secret segment of its address to a gateway: other users can see arguments."""
@@ -40,7 +40,7 @@ def installed(agent: LiveAgent) -> str:
     return program
 
 
-def run(agent: LiveAgent, arguments: Sequence[str], url: str, upstreams: str | Mapping[str, str]) -> int:
+def run(agent: LiveAgent, arguments: Sequence[str], url: str, upstreams: Upstreams) -> int:
     """Run an agent until it exits, and return its exit code: 128 plus the signal's number if a signal ended it. The
     gateway at `url` stands in for `upstreams`. Raises like `installed`."""
     program, command = installed(agent), agent.command(url, arguments, os.environ, upstreams)

@@ -9,7 +9,7 @@ import msgspec
 from foldmark.formats.claude.told import INJECTED
 from foldmark.live.addresses import ANTHROPIC, is_same_server, without_proxy
 from foldmark.live.agents import claude_settings
-from foldmark.live.live_agent import IdleCompaction, LiveAgent, RequestOrigin
+from foldmark.live.live_agent import IdleCompaction, LiveAgent, RequestOrigin, Upstreams
 
 _FM = tuple(f"<command-message>{name}</command-message>" for name in ("fm", "foldmark:fm"))
 """Claude Code's announcement of a command of a file, and of a plugin's skill."""
@@ -34,7 +34,7 @@ class ClaudeCode(LiveAgent):
     resuming = ("--resume", "{session}")
     least_idle = claude_settings.LEAST_IDLE
 
-    def variables(self, url: str, upstreams: str | Mapping[str, str] = "") -> dict[str, str]:
+    def variables(self, url: str, upstreams: Upstreams = "") -> dict[str, str]:
         # Behind any other address than its own, Claude Code does without the search for tools, a window of a million
         # tokens and a system prompt that is cached for everybody, since another provider might lack them.
         own = isinstance(upstreams, str) and is_same_server(upstreams, self.base_url)
@@ -45,16 +45,12 @@ class ClaudeCode(LiveAgent):
         return {} if found is None else {claude_settings.GIVEN: msgspec.json.encode(found).decode()}
 
     def command(
-        self,
-        url: str,
-        arguments: Sequence[str],
-        environment: Mapping[str, str],
-        upstreams: str | Mapping[str, str] = "",
+        self, url: str, arguments: Sequence[str], environment: Mapping[str, str], upstreams: Upstreams = ""
     ) -> list[str]:
         _, rest = claude_settings.given(arguments)  # it uses one option with settings
         return super().command(url, rest, {**environment, **self.told(arguments)}, upstreams)
 
-    def options(self, url: str, environment: Mapping[str, str], upstreams: str | Mapping[str, str] = "") -> list[str]:
+    def options(self, url: str, environment: Mapping[str, str], upstreams: Upstreams = "") -> list[str]:
         given = msgspec.json.decode(environment.get(claude_settings.GIVEN, "{}"), type=dict[str, Any])
         # Its settings may set variables, which override those of the shell.
         variables = {**without_proxy(self.environment(environment)), **self.variables(url, upstreams)}

@@ -9,7 +9,7 @@ import msgspec
 from foldmark.formats.codex import codex_folder
 from foldmark.formats.codex.records import INTERRUPTED
 from foldmark.live.addresses import OPENAI
-from foldmark.live.live_agent import LiveAgent, RequestOrigin
+from foldmark.live.live_agent import LiveAgent, RequestOrigin, Upstreams
 from foldmark.wires import lenient_json
 
 CHATGPT = "https://chatgpt.com/backend-api/codex"
@@ -36,7 +36,7 @@ class Codex(LiveAgent):
         chatgpt = not environment.get(self.variable) and login(environment) == "chatgpt"
         return CHATGPT if chatgpt else super().upstreams(environment)
 
-    def options(self, url: str, environment: Mapping[str, str], upstreams: str | Mapping[str, str] = "") -> list[str]:
+    def options(self, url: str, environment: Mapping[str, str], upstreams: Upstreams = "") -> list[str]:
         settings = [f'openai_base_url="{url}"', 'model_provider="openai"']
         if environment.get("OPENAI_API_KEY") and not login(environment):
             # The built-in provider does not read the key from this variable, and would use a WebSocket.
