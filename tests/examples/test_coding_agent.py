@@ -57,6 +57,8 @@ class Home:
         program.parent.mkdir()
         program.write_text(f"#!{sys.executable}\n{(HERE / 'lathe.py').read_text()}")
         program.chmod(0o755)
+        (folder / ".claude").mkdir()  # another agent's settings, which say nothing about this one
+        (folder / ".claude" / "settings.json").write_text('{"env": {"ALL_PROXY": "nonsense://127.0.0.1:9"}}')
         self.environment = {
             "HOME": str(folder),
             "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",

@@ -7,8 +7,11 @@ import pytest
 from gemini_screen import KEY, selected
 
 from foldmark.core.errors import CommandError
+from foldmark.formats.messages import TextMessage
 from foldmark.live.agents.codex import CHATGPT
-from foldmark.live.live_agent import AnyProgram, agent_named
+from foldmark.live.clients.reading import RequestReader
+from foldmark.live.live_agent import BUILT_IN, AnyProgram, LiveAgent, agent_named, agent_names
+from foldmark.live.wires import wire_named, wires_of
 
 
 def test_the_upstream_of_a_login(tmp_path: Path) -> None:
@@ -70,3 +73,45 @@ def test_claude_code_behaves_as_without_a_gateway_to_its_own_provider(upstream: 
         assert variables.get(name) == ("1" if own else None)
     codex = agent_named("codex")
     assert codex.variables("http://gateway", codex.base_url) == {"OPENAI_BASE_URL": "http://gateway"}
+
+
+def test_each_agent_is_found_by_its_name() -> None:
+    assert list(BUILT_IN) == agent_names()
+    for name in BUILT_IN:
+        agent = agent_named(name)
+        assert (agent.name, wires_of(agent)[0].name) == (name, agent.wire)
+    assert isinstance(agent_named("opencode"), AnyProgram)
+
+
+class Scribe(LiveAgent):
+    """An agent on Codex's wire."""
+
+    name, title, wire = "scribe", "Scribe", "openai_responses"
+    variable, base_url = "SCRIBE_URL", "https://scribe.example/v1"
+
+    def is_injected(self, text: str) -> bool:
+        return text.startswith("[scribe]")
+
+
+def test_two_agents_share_a_wire_and_not_their_habits() -> None:
+    said = ("<b>bold</b>, what is that?", "[scribe] It is noon.", "[Request interrupted by user]")
+    content = [{"type": "input_text", "text": text} for text in said]
+    item = {"type": "message", "role": "user", "content": content}
+    body = json.dumps({"model": "m", "stream": True, "input": [item]}).encode()
+    headers = {"session-id": "s", "thread-id": "t", "originator": "codex_cli_rs"}
+    found = {}
+    for agent in (Scribe(), agent_named("codex"), AnyProgram()):
+        wire = wire_named("openai_responses").spoken_by(agent)
+        request = RequestReader().read(wire, "/v1/responses", headers, body)
+        (message,) = request.messages
+        parts = [part for part in wire.parts(message) if isinstance(part, TextMessage)]
+        head = request.head
+        found[agent.title] = (
+            (head.session, head.agent, wire.agent.is_attended(headers)),
+            [wire.opens(part) for part in parts],
+            [prompt.text for prompt in wire.prompts(message)],
+        )
+    theirs = (("s", "t", True), [False, True, True], [*said])
+    assert found["Codex"] == theirs
+    assert found["any program"] == (("s", "t", True), theirs[1], theirs[2])
+    assert found["Scribe"] == (("", "", False), [True, True], [said[0], said[2]])
