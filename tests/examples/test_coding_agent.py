@@ -80,6 +80,11 @@ class Home:
         assert done.returncode == 0, done.stderr
         return dict(json.loads(done.stdout))
 
+    def alone(self, *arguments: str, text: str) -> None:
+        """Run Lathe without Foldmark."""
+        program = [str(self.folder / "bin" / "lathe"), *arguments]
+        subprocess.run(program, env=self.environment, input=text, text=True, check=True, capture_output=True)
+
     @contextmanager
     def lathe(self, *arguments: str, agent: str = "lathe") -> Iterator["Lathe"]:
         """Run `foldmark live lathe` during the block, or another agent that starts the same program."""
@@ -176,9 +181,13 @@ def test_a_session_under_foldmark_live(home: Home, provider: Loopback) -> None:
     assert f"`foldmark live lathe --session {lathe.session}` goes on; `lathe --session` alone sends" in lathe.errors
     assert all(KEY.encode() not in each.read_bytes() for each in home.folder.glob("l*.*"))
 
-    with home.lathe("--session", lathe.session) as lathe:  # its own file has everything
-        assert lathe.say("And now?") == "I heard 4 texts."
-    assert "pears" not in json.dumps(provider.asked[-1].body)
+    home.alone("--session", lathe.session, text="Without Foldmark.\n")
+    assert "pears" in json.dumps(provider.asked[-1].body)  # its own file has everything
+    with home.lathe("--session", lathe.session) as lathe:
+        notice, _, answer = lathe.say("And now?").partition("\n\n")
+        assert notice.startswith("foldmark: 1 prompt of this session was answered without Foldmark")
+        assert (answer, lathe.say("And then?")) == ("I heard 5 texts.", "I heard 6 texts.")
+    assert [each for each in texts(provider.asked[-1].body) if "pears" in each or "foldmark" in each] == []
 
 
 def test_its_sessions(home: Home) -> None:

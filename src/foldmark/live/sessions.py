@@ -303,8 +303,9 @@ class Sessions:
         if not head.tools and (head.session or begun) and not same:
             return None  # titles, quota probes
         if root is None and head.session:
-            folder = Path(head.folder).name or self._folder
-            root = named_transcript(self._log, folder, head.session, request.dialect, ClientTranscript)
+            root = named_transcript(
+                self._log, self._folder_of(request), head.session, request.dialect, ClientTranscript
+            )
         elif root is None:
             root = self._unnamed.begin(request.dialect)
         self._transcripts[root.session] = root
@@ -317,6 +318,10 @@ class Sessions:
         if head.agent not in self._transcripts:
             self._transcripts[head.agent] = sub_agent(root, head.agent)
         return self._transcripts[head.agent]
+
+    def _folder_of(self, request: ClientRequest) -> str:
+        """Return the name of the client's working folder; by default that of the gateway."""
+        return Path(request.head.folder).name or self._folder
 
     def _beside(self, request: ClientRequest) -> EditedMessages:
         """Return the messages of a request outside the conversation: any part of a conversation that it repeats is sent
@@ -336,7 +341,7 @@ class Sessions:
                 if shown.changed:
                     raw = shown.messages
                     break
-        left = LeftMessages(self._log, self._folder, dialect)
+        left = LeftMessages(self._log, self._folder_of(request), dialect)
         made = [clean for each in raw if (clean := prompts.without_repeated(dialect, each, self._sign, left))]
         return EditedMessages(made, "", changed=made != [each.raw for each in request.sent])
 
