@@ -115,3 +115,11 @@ def test_two_agents_share_a_wire_and_not_their_habits() -> None:
     assert found["Codex"] == theirs
     assert found["any program"] == (("s", "t", True), theirs[1], theirs[2])
     assert found["Scribe"] == (("", "", False), [True, True], [said[0], said[2]])
+
+
+def test_a_session_that_only_the_body_names() -> None:
+    """Also if a text in the body has half of a character, which no reader of JSON takes."""
+    about = json.dumps({"user_id": json.dumps({"session_id": "s"})})
+    body = b'{"messages":[{"role":"user","content":"\\ud83d"}],"metadata":' + about.encode() + b"}"
+    wire = wire_named("anthropic").spoken_by(agent_named("claude"))
+    assert RequestReader().read(wire, "/v1/messages", {}, body).head.session == "s"

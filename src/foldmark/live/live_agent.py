@@ -156,7 +156,8 @@ class LiveAgent:
         return self
 
     def origin(self, headers: Mapping[str, str], body: bytes) -> RequestOrigin:
-        """Return what a request says about its origin. The names of `headers` are in lower case."""
+        """Return what a request says about its origin. The names of `headers` are in lower case. `body` is valid JSON,
+        and may lack messages that an earlier request had."""
         return RequestOrigin()
 
     def is_injected(self, text: str) -> bool:
@@ -242,7 +243,7 @@ class AnyProgram(LiveAgent):
 
     def origin(self, headers: Mapping[str, str], body: bytes) -> RequestOrigin:
         found = (each.origin(headers, body) for each in self._known)
-        return next((each for each in found if each.session or each.aside), RequestOrigin())
+        return next((each for each in found if each != RequestOrigin()), RequestOrigin())
 
     def is_injected(self, text: str) -> bool:
         return any(each.is_injected(text) for each in self._known)

@@ -4,9 +4,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+from msgspec import Struct
+
 from foldmark.core.errors import CommandError
 from foldmark.live.addresses import GEMINI
-from foldmark.live.live_agent import LiveAgent
+from foldmark.live.live_agent import LiveAgent, RequestOrigin
 
 API_KEY = "gemini-api-key"
 """The sign-in method of Gemini CLI for the Gemini API, as named in its settings."""
@@ -20,9 +23,27 @@ _INJECTED = re.compile(
 )
 
 
+_DONE = "complete_task"
+"""The function by which a sub-agent reports."""
+
+
+class _Function(Struct):
+    name: str = ""
+
+
+class _Tool(Struct, rename="camel"):
+    function_declarations: list[_Function] = []
+
+
+class _Body(Struct):
+    tools: list[_Tool] = []
+
+
 class GeminiCli(LiveAgent):
-    """Gemini CLI. It does not say whether a person reads its answers: `gemini -p` names itself as the program on a
-    screen does."""
+    """Gemini CLI. It names no session, so requests are distinguished by their first messages. Outside the conversation,
+    it offers no functions.
+
+    It does not say whether a person reads its answers: `gemini -p` names itself as the program on a screen does."""
 
     name, title, wire = "gemini", "Gemini CLI", "gemini"
     variable, base_url = "GOOGLE_GEMINI_BASE_URL", GEMINI
@@ -50,6 +71,12 @@ class GeminiCli(LiveAgent):
             "Gemini CLI has selected no way to sign in. Choose an API key with /auth in Gemini CLI, or write "
             f'{{"security": {{"auth": {{"selectedType": "{API_KEY}"}}}}}} to {home / ".gemini" / "settings.json"}'
         )
+
+    def origin(self, headers: Mapping[str, str], body: bytes) -> RequestOrigin:
+        tools = msgspec.json.decode(body, type=_Body).tools
+        functions = {each.name for tool in tools for each in tool.function_declarations}
+        aside = not functions and headers.get("user-agent", "").startswith("GeminiCLI")
+        return RequestOrigin(agent=_DONE if _DONE in functions else "", aside=aside)
 
     def is_injected(self, text: str) -> bool:
         return _INJECTED.match(text) is not None

@@ -1,8 +1,7 @@
 """Gemini's generateContent, as Gemini CLI and other programs speak it [SPEC 5.7]. Pure.
 
-Gemini CLI names no session, so requests are distinguished by their first messages. Its own requests outside the
-conversation (routing, compression, web search, loop detection) ask for JSON or offer no functions. A sub-agent has the
-function `complete_task`.
+Requests outside the conversation (routing, compression, web search, loop detection) ask for JSON, or, by Gemini CLI,
+offer no functions.
 
 Calls are paired with their responses by id. Servers of Gemini 2.5 give no ids: the client then invents ids that the
 answer did not have, so such calls are numbered within their message.
@@ -47,19 +46,12 @@ _STREAMS = "streamGenerateContent"
 _REFERENCED = "--- Content from referenced files ---"
 """The text that Gemini CLI puts behind a prompt before the files that it names."""
 
-_DONE = "complete_task"
-"""The function by which a sub-agent of Gemini CLI reports."""
-
 _INVISIBLE = re.compile("<!--.*?-->|[\u200b-\u200f\ufeff]", re.DOTALL)
 """The text that Gemini CLI leaves out of an answer when it writes its session."""
 
 
-class _Function(Struct):
-    name: str = ""
-
-
 class _Tool(Struct, rename="camel"):
-    function_declarations: list[_Function] = msgspec.field(default_factory=list)
+    function_declarations: list[Raw] = msgspec.field(default_factory=list)
 
 
 class _Generation(Struct, rename="camel"):
@@ -95,17 +87,14 @@ class GeminiClient(JoiningClient, RoleClient):
 
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
         found = _PATH.match(target)
-        functions = {each.name for tool in body.tools for each in tool.function_declarations}
-        wanted = body.generation
+        functions, wanted = any(tool.function_declarations for tool in body.tools), body.generation
         schemas = (wanted.response_schema, wanted.response_json_schema)
         formed = schemas != (None, None) or "json" in wanted.response_mime_type
-        bare = not functions and headers.get("user-agent", "").startswith("GeminiCLI")
         return RequestHead(
             "" if found is None else found["model"],
             found is not None and found["method"] == _STREAMS,
-            bool(functions),
-            agent=_DONE if _DONE in functions else "",
-            aside=formed or bare,
+            functions,
+            aside=formed,
             system=body.system,
         )
 
