@@ -16,6 +16,9 @@ from wire_openai import OpenAIWire
 import foldmark
 import forked
 from foldmark import plugins
+from foldmark.formats.session_format import format_named
+from foldmark.live.live_agent import BUILT_IN, agent_named
+from foldmark.live.wires import wires_of
 from patience import LIMIT
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -144,6 +147,11 @@ def test_no_package_is_searched_for_a_built_in_one(monkeypatch: pytest.MonkeyPat
             assert agent.request().provider in ("offline", "gemini", "openrouter")
         with pytest.raises(AssertionError, match=r"foldmark\.providers"):
             agent.do("/model nobody/x")
+    for name in BUILT_IN:
+        assert wires_of(agent_named(name))[0].agent.name == name
+    assert [format_named(name).name for name in ("claude", "codex")] == ["claude", "codex"]
+    with pytest.raises(AssertionError, match=r"foldmark\.live_agents"):
+        agent_named("nobody")
 
 
 def test_no_room_asks_for_a_provider_or_an_agent_by_its_name() -> None:

@@ -100,7 +100,7 @@ def test_two_agents_share_a_wire_and_not_their_habits() -> None:
     body = json.dumps({"model": "m", "stream": True, "input": [item]}).encode()
     headers = {"session-id": "s", "thread-id": "t", "originator": "codex_cli_rs"}
     found = {}
-    for agent in (Scribe(), agent_named("codex"), AnyProgram()):
+    for agent in (Scribe(), agent_named("codex"), AnyProgram(wire="openai_responses")):
         wire = wire_named("openai_responses").spoken_by(agent)
         request = RequestReader().read(wire, "/v1/responses", headers, body)
         (message,) = request.messages

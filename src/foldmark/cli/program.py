@@ -138,7 +138,7 @@ class _Program(Group):
         from foldmark.live.live_agent import agent_names
 
         typed = words[0].lower()
-        if rest := f"live {typed}" if typed in agent_names() else _WORDS.get(typed):
+        if rest := _WORDS.get(typed) or (f"live {typed}" if typed in agent_names() else ""):
             about = f"{words[1]} " if words[1:] and words[1] in _COMMANDS else ""
             if rest not in ctx.help_option_names:
                 return f"that is `foldmark {rest}`"

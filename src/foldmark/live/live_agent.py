@@ -151,10 +151,6 @@ class LiveAgent:
 
     # -- Its requests. A request passes unchanged if one of these raises.
 
-    def over(self, wire: str) -> "LiveAgent":
-        """Return the agent that speaks a wire. It differs only if it is not known which agent a program is."""
-        return self
-
     def origin(self, headers: Mapping[str, str], body: bytes) -> RequestOrigin:
         """Return what a request says about its origin. The names of `headers` are in lower case. `body` is valid JSON,
         and may lack messages that an earlier request had."""
@@ -200,7 +196,7 @@ class LiveAgent:
 
 class AnyProgram(LiveAgent):
     """Any program that reads its base URLs from the variables of the providers' SDKs. It may run any of the known
-    agents: what one of them says of a request holds."""
+    agents, or those that speak one `wire`: what one of them says of a request holds."""
 
     title, wire = "any program", ""
 
@@ -237,9 +233,6 @@ class AnyProgram(LiveAgent):
                 f"{self.name} takes no base URL from the environment. Run `foldmark live --serve {self.name}` "
                 f"and put the address that it prints for the provider into {how}"
             )
-
-    def over(self, wire: str) -> LiveAgent:
-        return AnyProgram(self.name, wire)
 
     def origin(self, headers: Mapping[str, str], body: bytes) -> RequestOrigin:
         found = (each.origin(headers, body) for each in self._known)

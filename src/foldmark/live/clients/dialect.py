@@ -155,12 +155,12 @@ class ClientDialect(ABC):
     """True if a message may consist of several adjacent items in the list of messages; see `grouped`."""
 
     def __init__(self) -> None:
-        self.agent = AnyProgram().over(self.name)
+        self.agent: LiveAgent = AnyProgram(wire=self.name)
 
     def spoken_by(self, agent: LiveAgent) -> Self:
         """Return this wire as an agent speaks it."""
         made = copy(self)
-        made.agent = agent.over(self.name)
+        made.agent = agent
         return made
 
     # Requests

@@ -36,8 +36,7 @@ class RequestReader:
         new = _cut(dialect, rest, text, [place for place in places if place[0] > begin])
         end = own + len(messages) + (at - begin - 1 if sent else 0)
         head, origin = dialect.head(target, headers, whole), dialect.agent.origin(headers, text)
-        named = origin._asdict() | {"aside": head.aside or origin.aside}
-        head = replace(head, **named)
+        head = replace(head, **origin._asdict() | {"aside": head.aside or origin.aside})
         wanted = (*self._texts, *(each for each, *_ in dialect.long_caches))
         texts = frozenset(each for each in wanted if (sent and each in texts) or each in rest)
         request = ClientRequest(dialect, target, body, begin, end, (*sent, *new), head, texts)
