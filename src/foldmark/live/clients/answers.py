@@ -12,6 +12,7 @@ from foldmark.dialects.bodies import Json
 from foldmark.dialects.gemini import stream as gemini
 from foldmark.dialects.gemini.contents import first_candidate, parts_of
 from foldmark.dialects.openai.stream import CompletionReader
+from foldmark.wires.responses import answered
 
 STREAM = "text/event-stream; charset=utf-8"
 
@@ -158,8 +159,7 @@ def written_response(text: str, id: str, model: str, *, stream: bool) -> tuple[s
 
 def text_item(text: str, id: str) -> Json:
     """Return an item of a response with the text `text`."""
-    part: Json = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-    return {"id": id, "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    return {"id": id, "status": "completed", **answered(text, annotations=[], logprobs=[])}
 
 
 def text_item_events(item: Json, first: int) -> list[bytes]:

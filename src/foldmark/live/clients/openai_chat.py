@@ -29,13 +29,14 @@ from foldmark.live.clients.dialect import (
     SentMessage,
     TypedPrompt,
     decoded,
+    items_of,
     key_of,
     named_session,
     plain,
     typed_prompt,
 )
 from foldmark.live.clients.joined_texts import JoiningClient
-from foldmark.live.clients.openai_items import LONG_CACHES, items_of
+from foldmark.live.clients.openai import LONG_CACHES
 from foldmark.live.clients.weaving import CompletionWeaver, Weaver
 from foldmark.text.queued import JOIN, received
 from foldmark.wires.lenient_json import as_object, as_text, objects_in
