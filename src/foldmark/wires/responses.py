@@ -14,7 +14,7 @@ The API refuses a call without its result, a result without its call, and thinki
 Source: the OpenAPI description of OpenAI, and what Codex sends.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -40,10 +40,10 @@ class Called(NamedTuple):
 
 
 MESSAGE, THINKING, COMPACTION, FROM_AGENT = "message", "reasoning", "compaction", "agent_message"
-FUNCTION, CUSTOM = "function_call", "custom_tool_call"
+FUNCTION, FUNCTION_OUTPUT, CUSTOM = "function_call", "function_call_output", "custom_tool_call"
 
 CALLS: Mapping[str, Called] = {
-    FUNCTION: Called("arguments", "function_call_output"),
+    FUNCTION: Called("arguments", FUNCTION_OUTPUT),
     CUSTOM: Called("input", "custom_tool_call_output"),
     "local_shell_call": Called("action", "local_shell_call_output"),
     "shell_call": Called("action", "shell_call_output"),
@@ -58,10 +58,11 @@ CALLS: Mapping[str, Called] = {
 RESULTS: Mapping[str, str] = {called.result: kind for kind, called in CALLS.items()}
 """The types of items with results, and of their calls."""
 
-HOSTED = ("web_search_call", "file_search_call", "code_interpreter_call", "image_generation_call", "mcp_call")
+PICTURE = "image_generation_call"
+HOSTED = ("web_search_call", "file_search_call", "code_interpreter_call", "mcp_call", PICTURE)
 """Calls of tools that the provider runs: the result is in the same item."""
 
-WORDED = (CALLS[FUNCTION].result, CALLS[CUSTOM].result)
+WORDED = (FUNCTION_OUTPUT, CALLS[CUSTOM].result)
 """The types of results that may hold any text."""
 
 INPUT_TEXT, OUTPUT_TEXT, INPUT_IMAGE = "input_text", "output_text", "input_image"
@@ -345,7 +346,7 @@ def recorded(item: Item) -> Part | None:
         rest.pop(CALLS[kind].given, None)
     elif kind in WORDED or isinstance(item.get(answer), str):
         del rest[answer]
-    usual = {"type": FUNCTION, "name": part.name} if isinstance(part, CallMessage) else {"type": WORDED[0]}
+    usual = {"type": FUNCTION, "name": part.name} if isinstance(part, CallMessage) else {"type": FUNCTION_OUTPUT}
     more = {} if rest == usual else {KEPT: rest}
     return replace(part, data={**(part.data or {}), **more} or None)
 
@@ -370,7 +371,7 @@ def items_for(event: Event) -> list[Data]:
         named |= {"status": "completed"} if kind == "local_shell_call" else {}
         return [{"type": kind, **named, **kept, **call, CALLS[kind].given: value}]
     if event.kind == "tool_result":
-        kind = kind or WORDED[0]
+        kind = kind or FUNCTION_OUTPUT
         answer = CALLS[RESULTS[kind]].answer if kind in RESULTS else ""
         if not answer or answer in kept:
             return [{**kept, **call}]
@@ -391,37 +392,46 @@ def _said_again(event: Event) -> list[Data]:
         phase = {"phase": phases[0]} if phases else {}
         return [{**answered(event.content), **phase}] if event.content.strip() else []
     shown, _ = media_of(event.data)
-    parts = [*text_parts(event.content), *media_parts(shown), *carried]
-    return [{"type": MESSAGE, "role": "user", "content": parts}] if parts else []
+    parts = content(event.content, shown)
+    parts = parts if isinstance(parts, list) else [text_part(parts)] if parts.strip() else []
+    return [{"type": MESSAGE, "role": "user", "content": [*parts, *carried]}] if parts or carried else []
 
 
 # Items made anew
 
 
-def text_parts(text: str) -> list[Data]:
-    """Return a text as the parts of a message or a result, none if it is blank."""
-    return [{"type": INPUT_TEXT, "text": text}] if text.strip() else []
+def text_part(text: str) -> Data:
+    """Return a text as a part of a message or a result."""
+    return {"type": INPUT_TEXT, "text": text}
 
 
-def media_parts(media: Iterable[Medium], *, documents: bool = True) -> list[Data]:
-    """Return images and documents as the API accepts them; without `documents`, a note replaces each document."""
-    return [part for each in media for part in _media_part(each, documents)]
+def image_part(url: str) -> Data:
+    """Return the image at a URL, or in a data URL, as a part."""
+    return {"type": INPUT_IMAGE, "image_url": url, "detail": "auto"}
 
 
-def _media_part(medium: Medium, documents: bool) -> list[Data]:
-    if not isinstance(medium, Document):
-        return [{"type": INPUT_IMAGE, "image_url": medium.data_url, "detail": "auto"}]
-    return [{"type": "input_file", **medium.file}] if documents else text_parts(medium.note)
+def file_part(file: Data) -> Data:
+    """Return a document (`media.Document.file`) as a part."""
+    return {"type": "input_file", **file}
 
 
-def content(text: str, media: Sequence[Medium] = (), *, documents: bool = True) -> str | list[Data]:
-    """Return the content of a message or a result: a text, or parts if there are `media`."""
-    return [*text_parts(text), *media_parts(media, documents=documents)] if media else text
+def content(text: str, media: Iterable[Medium] = (), *, documents: bool = True) -> str | list[Data]:
+    """Return the content of a message or a result: a text, or parts if there are images or documents. Without
+    `documents`, a note replaces each document."""
+    parts = [
+        image_part(each.data_url)
+        if not isinstance(each, Document)
+        else file_part(each.file)
+        if documents
+        else text_part(each.note)
+        for each in media
+    ]
+    return [*([text_part(text)] if text.strip() else []), *parts] if parts else text
 
 
 def asked(text: str, role: str = "user") -> Data:
     """Return a message of the user, or of the developer, with this text."""
-    return {"type": MESSAGE, "role": role, "content": [{"type": INPUT_TEXT, "text": text}]}
+    return {"type": MESSAGE, "role": role, "content": [text_part(text)]}
 
 
 def answered(text: str, **about: Any) -> Data:
@@ -436,7 +446,7 @@ def called(call_id: str | None, name: str, arguments: str) -> Data:
 
 def result(call_id: str | None, output: Any) -> Data:
     """Return the result of a call of a function: a text or parts."""
-    return {"type": WORDED[0], "call_id": call_id, "output": output}
+    return {"type": FUNCTION_OUTPUT, "call_id": call_id, "output": output}
 
 
 def _rest(item: Item) -> Data:
