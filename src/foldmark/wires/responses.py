@@ -137,7 +137,8 @@ def speaker(item: Item) -> str:
 
 def call_of(item: Item) -> str | None:
     """Return the id that a call and its result share; None if an item names none."""
-    return filled_text(item.get("call_id")) or filled_text(item.get(_IDS.get(kind_of(item), "call_id")))
+    found = item.get("call_id")
+    return found if isinstance(found, str) and found else filled_text(item.get(_IDS.get(kind_of(item), "")))
 
 
 def tool_of(item: Item) -> str:
@@ -194,12 +195,12 @@ def read(item: Item) -> Reading:
     kind = kind_of(item)
     if kind == MESSAGE:
         return _message(item)
-    if kind == FROM_AGENT:  # from another agent, in place of a prompt
+    if kind == FROM_AGENT:  # in place of a prompt
         return Reading((TextMessage("user", said(item), {"blocks": [carried(item)]}),))
     if kind == THINKING:
         block = thinking(item)
         return Reading((TextMessage("assistant", "", {"blocks": [block]}),)) if block else NOTHING
-    return _result(item, kind) if is_result(kind) else _call(item, kind) if is_call(kind) else NOTHING
+    return _call(item, kind) if is_call(kind) else _result(item, kind) if is_result(kind) else NOTHING
 
 
 def contents(value: Any) -> Contents:
@@ -235,12 +236,6 @@ def thinking(item: Item) -> Data | None:
     return {"type": THINKING, "summary": summary, SEALED: sealed}
 
 
-def carried_in(part: Part) -> Data | None:
-    """Return the item that a message holds for the provider alone; None if it holds none."""
-    blocks = objects_in((part.data or {}).get("blocks"))
-    return next((item for block in blocks if (item := block_in(block, READER))), None)
-
-
 def carried(item: Item) -> Data:
     """Return the block that holds an item, or a part of one, for the provider alone. It wants the id back."""
     return carry({name: value for name, value in item.items() if name not in PASSING[2:]}, 0, READER).block
@@ -254,9 +249,8 @@ def _message(item: Item) -> Reading:
     if kind == "assistant":
         texts, phase = ["".join(texts)], filled_text(item.get("phase"))
         complete, blocks = complete and not blocks, [{"type": "phase", "phase": phase}] if phase else []
-    first, *others = texts or [""]
-    parts = [TextMessage(kind, first, {"blocks": blocks} if blocks else None)]
-    return Reading((*parts, *(TextMessage(kind, text) for text in others)), complete)
+    first = TextMessage(kind, texts[0] if texts else "", {"blocks": blocks} if blocks else None)
+    return Reading((first, *[TextMessage(kind, text) for text in texts[1:]]), complete)
 
 
 def _call(item: Item, kind: str) -> Reading:
@@ -287,9 +281,9 @@ def _answer(item: Item, kind: str) -> Any:
     if kind == "mcp_approval_response":
         answer = "Approved." if item.get("approve") is True else "Refused."
         return f"{answer} {as_text(item.get('reason'))}".rstrip()
-    if kind in RESULTS or "output" in item:
-        return item.get(CALLS[RESULTS[kind]].answer if kind in RESULTS else "output")
-    return _rest(item)
+    if kind in RESULTS:
+        return item.get(CALLS[RESULTS[kind]].answer)
+    return item.get("output", _rest(item))
 
 
 def _document(part: Data) -> Data | None:

@@ -16,7 +16,8 @@ the item, which are filled when the item is given back. `data["openai_agents"]` 
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -37,6 +38,8 @@ NO_MESSAGE = TextMessage("assistant", "")
 """The message of items that say nothing."""
 
 Path = tuple[str | int, ...]
+Hole = tuple[Path, int | None]
+"""The path to a member that repeats a block of the event, with its number, or the event's text (None)."""
 
 
 def is_thought(item: Any) -> bool:
@@ -74,23 +77,20 @@ def json_copy(item: Any) -> Any:
 def data_of(thoughts: Sequence[Any], item: Any = msgspec.UNSET, message: Part = NO_MESSAGE) -> dict[str, Any]:
     """Return the data of an event that stands for `thoughts` and, if given, the `item` that they led to and its
     `message`. All items were made by `json_copy`."""
-    items = [*thoughts, *([] if item is msgspec.UNSET else [item])]
-    source, text = json.dumps(items), text_of(message)
+    source, text = json.dumps([*thoughts, *([] if item is msgspec.UNSET else [item])]), text_of(message)
     blocks: list[Any] = (message.data or {}).get("blocks", [])
     every = [*thoughts, *blocks]
     about: dict[str, Any] = {"before": len(thoughts)} if thoughts else {}
-    if item is not msgspec.UNSET:
-        about["as"] = json.loads(json.dumps(item))
-        holes = list(_holes(item, text, dict(enumerate(every[len(thoughts) :], len(thoughts)))))
-        for path, _ in holes:
-            about["as"] = _filled(about["as"], path, None)
-        about.update({"holes": holes} if holes else {})
-    data = {**({"blocks": every} if every else {}), KEY: about}
-    try:
+    with suppress(LookupError, ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError):
+        if item is not msgspec.UNSET:
+            about["as"] = json.loads(json.dumps(item))
+            holes = _holes(item, text, every)
+            for path, _ in holes:
+                about["as"] = _filled(about["as"], path, None)
+            about.update({"holes": holes} if holes else {})
+        data = {**({"blocks": every} if every else {}), KEY: about}
         if json.dumps(unpacked(msgspec.json.decode(msgspec.json.encode(data)), well_formed(text))) == source:
             return data
-    except (ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError):
-        pass
     return {**({"blocks": blocks} if blocks else {}), KEY: {"json": source}}
 
 
@@ -158,26 +158,29 @@ def _filled(item: Any, path: Sequence[str | int], value: Any) -> Any:
     return item
 
 
-def _holes(item: Any, text: str, blocks: Mapping[int, Any]) -> Iterator[tuple[Path, int | None]]:
-    """Yield the places of an item that repeat the event's text or one of its blocks, with the number of the block."""
+def _holes(item: Any, text: str, blocks: Sequence[Any]) -> list[Hole]:
+    """Return the places of an item that repeat the event's text or one of its blocks."""
     sources: dict[str, int | None] = {text: None} if text else {}
-    for number, block in blocks.items():
+    for number, block in enumerate(blocks):
         if inner := block_in(block, RESPONSES):
-            yield from (((name,), number) for name in inner)
-            return
+            return [((name,), number) for name in inner]
         if "source" in block:
             sources[_original(block, ())] = number
-    yield from _places(item, sources, ())
+    found: list[Hole] = []
+    if isinstance(item, dict):
+        _add_places(item, sources, (), found)
+    return found
 
 
-def _places(value: Any, sources: Mapping[str, int | None], path: Path) -> Iterator[tuple[Path, int | None]]:
-    if isinstance(value, str):
-        if value in sources:
-            yield path, sources[value]
-        return
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for step, each in inner:
-        yield from _places(each, sources, (*path, step))
+def _add_places(
+    value: dict[str, Any] | list[Any], sources: Mapping[str, int | None], path: Path, found: list[Hole]
+) -> None:
+    for step, each in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(each, str):
+            if each in sources:
+                found.append(((*path, step), sources[each]))
+        elif isinstance(each, dict | list):
+            _add_places(each, sources, (*path, step), found)
 
 
 def _original(block: Any, path: Path) -> Any:

@@ -11,7 +11,7 @@ from foldmark.dialects.anthropic.stream import MessageReader
 from foldmark.dialects.bodies import Json
 from foldmark.dialects.gemini import stream as gemini
 from foldmark.dialects.gemini.contents import first_candidate, parts_of
-from foldmark.dialects.openai.stream import CompletionReader
+from foldmark.dialects.openai.stream import CompletionReader, ResponseReader
 from foldmark.wires.responses import answered
 
 STREAM = "text/event-stream; charset=utf-8"
@@ -125,20 +125,14 @@ def written_completion(text: str, id: str, model: str, *, stream: bool) -> tuple
 
 
 def response_in(body: bytes, *, streamed: bool = True) -> Json:
-    """Return the response in a body. The items of a stream are read from the events that finished them: Codex continues
-    with those, and some servers omit them from the last event. Raises ProviderError if a stream broke off."""
+    """Return the response in a body. Raises ProviderError if a stream broke off."""
     if not streamed:
         return dict(msgspec.json.decode(body))
-    done, whole = dict[int, Any](), None
+    reader = ResponseReader("")
     for event in _events(body):
-        if event.get("type") == "response.output_item.done":
-            place = event.get("output_index")
-            done[place if isinstance(place, int) else len(done)] = event.get("item")
-        elif event.get("type") in ("response.completed", "response.incomplete"):
-            whole = event.get("response")
-    if not isinstance(whole, dict):
-        raise ProviderError("answer", "the answer broke off")
-    return {**whole, "output": [done[place] for place in sorted(done)] or whole.get("output")}
+        for _ in reader.add(event):
+            pass
+    return reader.response()
 
 
 def written_response(text: str, id: str, model: str, *, stream: bool) -> tuple[str, bytes]:
