@@ -342,7 +342,7 @@ def supervised(
     assert gateways[0].stdout is not None
     if gateways[0].stdout.readline().decode().strip() != READY:
         with gateways[0]:
-            raise CommandError(f"the gateway did not start; {log} says why")
+            raise CommandError(f"the gateway did not start; see {log}")
     watching = Thread(target=watch, name="foldmark-supervisor", daemon=True)
     watching.start()
     try:
