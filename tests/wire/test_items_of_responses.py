@@ -9,17 +9,23 @@ record by an import, and as an empty message by the others, so that it can leave
 from __future__ import annotations
 
 import json
+from contextlib import suppress
+from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
+import foldmark
 from foldmark.core.codec import well_formed
-from foldmark.formats.codex.records import read_item
+from foldmark.formats.codex.records import read_item, searched_item
 from foldmark.integrations.openai_agents import items as sdk
+from foldmark.integrations.openai_agents import recording
 from foldmark.live.clients.openai import OPENAI
 from foldmark.wires import responses
 from foldmark.wires.lenient_json import decode
 from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
+from sampled import sampled
 
 Item = dict[str, Any]
 PNG = "data:image/png;base64,iVBO"
@@ -75,7 +81,7 @@ def got(words: str, *blocks: Item, failed: bool = False) -> ResultMessage:
 
 
 LONG = "word " * 400_000
-DEEP = json.loads("[" * 150 + "]" * 150)
+NESTED = json.loads("[" * 150 + "]" * 150)
 SUMMARY = {"type": "summary_text", "text": "hm"}
 SEARCH = hosted("web_search_call", action={"type": "search", "query": "q"})
 FILES = hosted("file_search_call", queries=["q"], results=[{"text": "found"}])
@@ -180,7 +186,7 @@ KNOWN: dict[str, tuple[Item, list[Part]]] = {
     "lone surrogates in a result": (output("a\ud800"), [got("a\ufffd")]),
     "huge": (output(LONG), [got(LONG)]),
     "big numbers": (call(arguments='{"n": 1208925819614629174706176}'), [asked("look", {"n": 2**80})]),
-    "deep": (output(DEEP), [got(json.dumps(DEEP, separators=(",", ":")))]),
+    "deep": (output(NESTED), [got(json.dumps(NESTED, separators=(",", ":")))]),
 }
 """Items, and what each says."""
 
@@ -279,3 +285,80 @@ def test_what_it_says_can_be_written_as_json(item: Item) -> None:
     for part in responses.read(well_formed(item)).parts:
         assert json.dumps(part.args if isinstance(part, CallMessage) else part.text)
         assert json.dumps(part.data)
+
+
+@pytest.mark.parametrize("name", [name for name, (item, _) in KNOWN.items() if item.get("role") != "user"])
+def test_the_item_that_is_made_of_a_recorded_one_says_the_same(name: str) -> None:
+    item, _ = KNOWN[name]
+    part = responses.recorded(line_of(item))
+    with foldmark.open(":memory:", settings={}) as log:
+        agent = log.agent("a")
+        if isinstance(part, CallMessage):
+            agent.append_tool_call(part.name, part.args, call_id=part.call_id, dialect="openai", data=part.data)
+        elif isinstance(part, ResultMessage):
+            agent.append_tool_call("look", {}, call_id=part.call_id, dialect="openai")
+            agent.append_tool_result(part.call_id, part.text, dialect="openai", data=part.data)
+        elif part is not None:
+            agent.append(part.kind, part.text, data=part.data, dialect="openai", verbatim=True)
+        made = responses.items_for(agent.events(0, 10)[-1])
+    if responses.is_thinking(item):
+        assert made == []
+        return
+    (again,) = (responses.read(each).parts for each in made)
+    was = responses.read(line_of(item)).parts
+    assert [_without_failure(part) for part in again] == [_without_failure(part) for part in was]
+
+
+def _without_failure(part: Part) -> Part:
+    """Return a part without the mark of a failed result: a status is no part of a request."""
+    return ResultMessage(part.call_id, part.text, False, part.data) if isinstance(part, ResultMessage) else part
+
+
+_MEMBERS = (
+    *("call_id", "id", "role", "content", "name", "namespace", "arguments", "input", "action", "code", "output"),
+    *(
+        "tools",
+        "approve",
+        "approval_request_id",
+        "reason",
+        "status",
+        "summary",
+        "encrypted_content",
+        "phase",
+        "results",
+    ),
+    *("text", "error", "image_url", "file_data", "refusal", "success"),
+)
+_KINDS: tuple[Any, ...] = (
+    *(*responses.CALLS, *responses.RESULTS, *responses.HOSTED, "message", "reasoning", "compaction", "agent_message"),
+    *("teleport_call", "teleport_output", "hologram", "", None, 7, [], {}),
+)
+_VALUES = (
+    *("", " ", "c1", "{}", '{"a":1}', "[1]", "{", "nan", PNG, PDF, "\ud800", "user", "assistant", "failed"),
+    *(None, True, 0, 2**80, 0.5, *responses.TEXTS),
+)
+
+
+def _odd(chance: Random, depth: int = 0) -> Any:
+    kind = chance.randrange(4) if depth < 4 else 3
+    if kind == 0:
+        return [_odd(chance, depth + 1) for _ in range(chance.randrange(4))]
+    if kind == 1:
+        return {chance.choice(("type", *_MEMBERS)): _odd(chance, depth + 1) for _ in range(chance.randrange(5))}
+    return chance.choice(_VALUES)
+
+
+@pytest.mark.parametrize("seed", sampled(range(10_000), 300))
+def test_readers_agree_on_any_json(seed: int) -> None:
+    chance = Random(seed)
+    item = {"type": chance.choice(_KINDS), **{chance.choice(_MEMBERS): _odd(chance) for _ in range(7)}}
+    found, others = imported(item), given(item)
+    texts = [part.text for part in found if isinstance(part, TextMessage)]
+    if texts:
+        assert ["\n".join(texts)] == [part.text for part in others if isinstance(part, TextMessage)]
+    elif found:
+        assert found == others
+    with suppress(msgspec.MsgspecError):  # a message with a content that is no list
+        passed(item)
+    list(searched_item({"type": "response_item", "payload": line_of(item)}))
+    recording.entries([item])

@@ -150,23 +150,22 @@ def tool_of(item: Item) -> str:
 
 
 def args_of(item: Item) -> Any:
-    """Return the arguments of a call: those of a custom tool, which are a text, in an object; of a type that nobody
-    knows, and of a tool that the provider runs, all members but its results."""
+    """Return the arguments of a call: a text that is JSON decoded, and an empty object for none; the text of a custom
+    tool in an object; of a type that nobody knows, and of a tool that the provider runs, all members but its
+    results."""
     kind = kind_of(item)
     if kind == CUSTOM:
         return {"input": item.get("input")}
-    value = item.get(CALLS[kind].given if kind in CALLS else "arguments", msgspec.UNSET)
-    if value is msgspec.UNSET and kind not in CALLS:
+    given = CALLS[kind].given if kind in CALLS else "arguments"
+    if kind not in CALLS and given not in item:
         return {name: each for name, each in _rest(item).items() if name not in ("type", "name", *_ANSWERS)}
-    return _arguments(value) if isinstance(value, str) and kind != "program" else value
-
-
-def _arguments(text: str) -> Any:
-    """Return the decoded JSON; the text itself if it is not JSON, and an empty object without arguments."""
+    value = item.get(given)
+    if not isinstance(value, str) or kind == "program":
+        return {} if value is None else value
     try:
-        return decode(text.encode("utf-8", "replace")) if text.strip() else {}
+        return decode(value.encode("utf-8", "replace")) if value.strip() else {}
     except NotJsonError:
-        return text
+        return value
 
 
 # What it says
