@@ -14,7 +14,7 @@ The API refuses a call without its result, a result without its call, and thinki
 Source: the OpenAPI description of OpenAI, and what Codex sends.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -319,8 +319,8 @@ def meaning(item: Item) -> list[Any]:
 
 
 def recorded(item: Item) -> Part | None:
-    """Return the message of an item from a model or a tool as the log records it: `item_of` makes the item again of it.
-    None for any other item.
+    """Return the message of an item from a model or a tool as the log records it, from which
+    `items_for` makes the item again; None for any other item.
 
     An item that says nothing is an empty message, so that it can leave with its turn.
     """
@@ -328,8 +328,8 @@ def recorded(item: Item) -> Part | None:
     part, kind = parts[0] if parts else None, kind_of(item)
     if part is None:
         text = OPAQUE if kind.endswith("compaction") else ""
-        blocks = [carry(dict(item), 0, READER).block]
-        return TextMessage("assistant", text, {"blocks": blocks}) if is_made(item) or is_output(item) else None
+        is_placed = is_made(item) or is_output(item)
+        return TextMessage("assistant", text, {"blocks": [carried(item)]}) if is_placed else None
     if isinstance(part, TextMessage):
         return part
     rest, answer = _rest(item), CALLS[RESULTS[kind]].answer if kind in RESULTS else ""
@@ -368,26 +368,23 @@ def items_for(event: Event) -> list[Data]:
         answer = CALLS[RESULTS[kind]].answer if kind in RESULTS else ""
         if not answer or answer in kept:
             return [{**kept, **call}]
-        shown, _ = media_of(data)
-        output = content(event.content, shown) if answer == "output" else msgspec.json.decode(event.content)
+        output = content(event.content, media_of(data)[0]) if answer == "output" else msgspec.json.decode(event.content)
         return [{"type": kind, **kept, **call, answer: output}]
     return _said_again(event)
 
 
 def _said_again(event: Event) -> list[Data]:
     blocks = objects_in((event.data or {}).get("blocks"))
-    carried = [item for block in blocks if (item := block_in(block, READER)) is not None]
-    whole = [item for item in carried if is_made(item) or kind_of(item) == FROM_AGENT]
+    held = [item for block in blocks if (item := block_in(block, READER)) is not None]
+    whole = [item for item in held if is_made(item) or kind_of(item) == FROM_AGENT]
     if whole:
         return [item for item in whole if not is_thinking(item)]
     if event.kind in ("assistant", "summary"):
         phases = [block["phase"] for block in blocks if block.get("type") == "phase"]
         phase = {"phase": phases[0]} if phases else {}
         return [{**answered(event.content), **phase}] if event.content.strip() else []
-    shown, _ = media_of(event.data)
-    parts = content(event.content, shown)
-    parts = parts if isinstance(parts, list) else [text_part(parts)] if parts.strip() else []
-    return [{"type": MESSAGE, "role": "user", "content": [*parts, *carried]}] if parts or carried else []
+    parts = [*content_parts(event.content, media_of(event.data)[0]), *held]
+    return [{"type": MESSAGE, "role": "user", "content": parts}] if parts else []
 
 
 # Items made anew
@@ -408,18 +405,21 @@ def file_part(file: Data) -> Data:
     return {"type": "input_file", **file}
 
 
-def content(text: str, media: Iterable[Medium] = (), *, documents: bool = True) -> str | list[Data]:
-    """Return the content of a message or a result: a text, or parts if there are images or documents. Without
-    `documents`, a note replaces each document."""
-    parts = [
-        image_part(each.data_url)
-        if not isinstance(each, Document)
-        else file_part(each.file)
-        if documents
-        else text_part(each.note)
-        for each in media
-    ]
-    return [*([text_part(text)] if text.strip() else []), *parts] if parts else text
+def content_parts(text: str, media: Iterable[Medium], *, documents: bool = True) -> list[Data]:
+    """Return a text, images and documents as the parts of a message or a result. Without `documents`, a note replaces
+    each document."""
+    parts = [text_part(text)] if text.strip() else []
+    for each in media:
+        if isinstance(each, Document):
+            parts.append(file_part(each.file) if documents else text_part(each.note))
+        else:
+            parts.append(image_part(each.data_url))
+    return parts
+
+
+def content(text: str, media: Sequence[Medium], *, documents: bool = True) -> str | list[Data]:
+    """Return the content of a message or a result: `content_parts`, or the text alone if there are no `media`."""
+    return content_parts(text, media, documents=documents) if media else text
 
 
 def asked(text: str, role: str = "user") -> Data:
