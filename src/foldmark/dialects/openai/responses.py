@@ -176,11 +176,11 @@ def parse(answer: Json) -> tuple[Piece, ...]:
     items, usage = objects_in(output), answer.get("usage")
     spent_on_it = [spent(usage, ("input_tokens", "output_tokens"))] if isinstance(usage, dict) else []
     if compact:
-        texts = [f"{item.get('role')}: {_message(item)[0]}" for item in items if item.get("type") == MESSAGE]
+        texts = [f"{item.get('role')}: {responses.said(item)}" for item in items if item.get("type") == MESSAGE]
         return (Compacted(tuple(items), "\n\n".join((*texts, OPAQUE))), *spent_on_it, Stopped("end", "compaction"))
     reason = as_object(answer.get("incomplete_details")).get("reason")
     word = reason if status == "incomplete" and isinstance(reason, str) else str(status)
-    refused = any(_message(item)[1] for item in items if item.get("type") == MESSAGE)
+    refused = any(part.get("type") == "refusal" for item in items for part in objects_in(item.get("content")))
     why = _WHY.get(word, "length" if status == "incomplete" else "refused" if refused else "end")
     calls = distinct(_call(item) for item in items if item.get("type") == FUNCTION) if why == "end" else []
     kept, text = _kept_and_text(items)
@@ -193,14 +193,14 @@ def _kept_and_text(items: list[Json]) -> tuple[list[Kept | Compacted], str]:
     these are its phase, that is, remark or answer ("preserve and resend phase on all assistant messages"), its
     annotations, and its end if it is one of several messages."""
     found: list[Kept | Compacted] = []
-    messages = [item for item in items if item.get("type") == MESSAGE and _message(item)[0]]
+    messages = [item for item in items if item.get("type") == MESSAGE and responses.said(item)]
     several = len(messages) > 1 and any(item.get("phase") or _annotations(item) for item in messages)
     kept, text, apart = 0, "", ""
     for item in items:
         kind, at = item.get("type"), {AFTER: len(text)} if text else {}
         new: Kept | Compacted | None = None
         if kind == MESSAGE:
-            own, phase, notes = _message(item)[0], item.get("phase"), _annotations(item)
+            own, phase, notes = responses.said(item), item.get("phase"), _annotations(item)
             begin = len(text) + len(apart) if own else len(text)
             labelled = {"phase": phase} if isinstance(phase, str) else {}
             if own and (several or notes):
@@ -227,12 +227,6 @@ def _annotations(item: Json) -> list[Any]:
     parts = objects_in(item.get("content"))
     notes = parts[0].get("annotations") if len(parts) == 1 else None
     return notes if isinstance(notes, list) else []
-
-
-def _message(item: Json) -> tuple[str, bool]:
-    """Return the text of a message, and True if it is a refusal."""
-    parts = objects_in(item.get("content"))
-    return responses.said(item), any(part.get("type") == "refusal" for part in parts)
 
 
 def _call(item: Json) -> ToolCall:

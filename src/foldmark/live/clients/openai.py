@@ -8,6 +8,7 @@ API refuses one without the other.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import Any
 
@@ -37,8 +38,8 @@ from foldmark.live.clients.dialect import (
 )
 from foldmark.live.clients.weaving import ResponseWeaver, Weaver
 from foldmark.text import queued
-from foldmark.wires import lenient_json, responses
-from foldmark.wires.lenient_json import objects_in
+from foldmark.wires import responses
+from foldmark.wires.lenient_json import NotJsonError, as_object, decode, objects_in
 from foldmark.wires.parts import Part, TextMessage
 from foldmark.wires.responses import call_of, is_made, is_output, kind_of
 
@@ -262,11 +263,9 @@ OPENAI = ResponsesClient()
 
 def _about(text: str) -> dict[str, Any]:
     """Return the data about a request that Codex sends in a header; empty if it is not a JSON object."""
-    try:
-        found = lenient_json.decode(text.encode("utf-8", "replace"))
-    except lenient_json.NotJsonError:
-        return {}
-    return found if isinstance(found, dict) else {}
+    with suppress(NotJsonError):
+        return as_object(decode(text.encode("utf-8", "replace")))
+    return {}
 
 
 def _group(item: bytes) -> str | None:
