@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -362,3 +363,11 @@ def test_readers_agree_on_any_json(seed: int) -> None:
         passed(item)
     list(searched_item({"type": "response_item", "payload": line_of(item)}))
     recording.entries([item])
+
+
+def test_no_other_module_names_a_type_of_item() -> None:
+    source = Path(foldmark.__file__).parent
+    kinds = {*responses.CALLS, *responses.RESULTS, *responses.HOSTED, *responses.TEXTS, responses.INPUT_IMAGE}
+    names = [f'"{kind}"'.encode() for kind in kinds - {"text", "program"}]
+    knowing = [path for path in source.rglob("*.py") if any(map(path.read_bytes().count, names))]
+    assert [path.relative_to(source).as_posix() for path in knowing] == ["wires/responses.py"]
