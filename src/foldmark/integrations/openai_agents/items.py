@@ -83,7 +83,7 @@ def data_of(thoughts: Sequence[Any], item: Any = msgspec.UNSET, message: Part = 
     about: dict[str, Any] = {"before": len(thoughts)} if thoughts else {}
     with suppress(LookupError, ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError):
         if item is not msgspec.UNSET:
-            about["as"] = json.loads(json.dumps(item))
+            about["as"] = json.loads(source)[-1]
             holes = _holes(item, text, every)
             for path, _ in holes:
                 about["as"] = _filled(about["as"], path, None)

@@ -134,15 +134,16 @@ class CodexLines(LineTrimmer):
 
     def _item(self, data: bytes, item: dict[str, Any], place: Origin, *, is_new: bool = True) -> bytes:
         """Return an item with its output cut, or note a call or a prompt; one that is not `is_new` opens no turn."""
-        kind, call = responses.kind_of(item), responses.call_of(item)
-        if call and responses.is_call(kind):
-            self.call(call, responses.tool_of(item))
-        elif is_new and kind == responses.MESSAGE and item.get("role") == "user":
-            texts = read_item({"type": "response_item", "payload": item}).parts
-            if texts and not (isinstance(texts[0], TextMessage) and is_injected(texts[0].text)):
+        kind = responses.kind_of(item)
+        if kind == responses.MESSAGE:
+            first = next(iter(responses.read(item).parts), None) if is_new else None
+            if isinstance(first, TextMessage) and first.kind == "user" and not is_injected(first.text):
                 self._prompts.append(self.at)
-        elif call and responses.is_result(kind):
-            return within(data, ("output",), lambda raw: self._output(raw, call, place))
+        elif call := responses.call_of(item):
+            if responses.is_result(kind):
+                return within(data, ("output",), lambda raw: self._output(raw, call, place))
+            if responses.is_call(kind):
+                self.call(call, responses.tool_of(item))
         return data
 
     def _roll_back(self, turns: int | None) -> None:
