@@ -7,11 +7,11 @@ import pytest
 from gemini_screen import KEY, selected
 
 from foldmark.core.errors import CommandError
-from foldmark.formats.messages import TextMessage
 from foldmark.live.agents.codex import CHATGPT
 from foldmark.live.clients.reading import RequestReader
 from foldmark.live.live_agent import BUILT_IN, AnyProgram, LiveAgent, agent_named, agent_names
 from foldmark.live.wires import wire_named, wires_of
+from foldmark.wires.parts import TextMessage
 
 
 def test_the_upstream_of_a_login(tmp_path: Path) -> None:

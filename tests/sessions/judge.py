@@ -58,7 +58,6 @@ from foldmark.core.assembly.eviction import OPAQUE, RESPONSES, blocks_of, in_pla
 from foldmark.core.assembly.prompt import OMITTED
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Event
-from foldmark.dialects.openai.items import CALLS, RESULTS, answer_text, tool_of
 from foldmark.formats.claude.told import REMINDER, told
 from foldmark.formats.places import recognize
 from foldmark.formats.session_file import SessionFile
@@ -66,6 +65,7 @@ from foldmark.live.live_agent import agent_named
 from foldmark.sessions.conversion.exporting import SYNTHETIC, export
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.wires.lenient_json import member
+from foldmark.wires.responses import CALLS, RESULTS, as_json, tool_of
 from patience import LIMIT
 
 PROMPT = "JUDGE: go on."
@@ -415,7 +415,7 @@ def _codex_items(items: list[Any]) -> Iterator[Item]:
             yield _call(item["call_id"], tool_of(item), arguments)
         elif kind in RESULTS and "call_id" in item:
             answer = item[CALLS[RESULTS[kind]].answer]
-            yield _result(item["call_id"], answer if kind.endswith("call_output") else answer_text(answer))
+            yield _result(item["call_id"], answer if isinstance(answer, str | list) else as_json(answer))
         else:
             yield from _blocks([item])
 

@@ -7,8 +7,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from foldmark.formats.messages import NOTHING, CallMessage, Part, RecordMessages, ResultMessage, TextMessage
+from foldmark.formats.messages import NOTHING, RecordMessages
 from foldmark.formats.session_format import SessionFormat
+from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
 
 DATABASE = "sessions.sqlite"
 """Its tables are `sessions (id, cwd)` and `messages (id, session, at, role, text, tool, arguments, call)`."""

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from foldmark.formats import cut
-from foldmark.formats.messages import NOTHING, CallMessage, Part, RecordMessages, ResultMessage, TextMessage
+from foldmark.formats.messages import NOTHING, RecordMessages
 from foldmark.formats.session_format import ResumeCommand, SessionFormat, SessionPath, files_in
 from foldmark.sessions.trim.job import LineTrimmer
 from foldmark.wires.lenient_json import NotJsonError, decode
+from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
 from foldmark.wires.spans import within
 
 NOTES = "<lathe-notes>"

@@ -7,6 +7,7 @@ import msgspec
 
 from foldmark.core.assembly.wire import tool_name
 from foldmark.core.request import Piece, Thought, ToolSpec
+from foldmark.wires.lenient_json import as_object
 
 Json = dict[str, Any]
 
@@ -22,21 +23,6 @@ class Reader(Protocol):
     def pieces(self) -> Iterable[Piece]:
         """Return the pieces of the whole answer, and the part of its text that was not shown. Raises ProviderError,
         also if the answer broke off."""
-
-
-def as_text(value: Any) -> str:
-    """Return the value if it is a string, otherwise an empty string."""
-    return value if isinstance(value, str) else ""
-
-
-def as_object(value: Any) -> Json:
-    """Return the value if it is a JSON object, otherwise an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-def objects_in(value: Any) -> list[Json]:
-    """Return the JSON objects in a list; none for any other value."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def tokens(usage: Any, *path: str) -> int:

@@ -17,45 +17,10 @@ from msgspec.structs import replace
 from foldmark.core.codec import utc
 from foldmark.core.events import OPENING_KINDS
 from foldmark.formats.session_file import SessionRecord
+from foldmark.wires.parts import CallMessage, Data, Part, ResultMessage, TextMessage
 
 if TYPE_CHECKING:
     from hashlib import blake2b
-
-Data = dict[str, Any]
-
-
-class TextMessage(Struct, frozen=True):
-    """A text. `kind` is user, client or assistant."""
-
-    kind: str
-    text: str
-    data: Data | None = None
-
-
-class CallMessage(Struct, frozen=True):
-    """A tool call. `args` is any JSON value."""
-
-    call_id: str
-    name: str
-    args: Any
-    data: Data | None = None
-
-    kind = "tool_call"
-
-
-class ResultMessage(Struct, frozen=True):
-    """The result of the tool call `call_id`. `plain`: the session has it as a text, not as a list."""
-
-    call_id: str
-    text: str
-    is_error: bool = False
-    data: Data | None = None
-    plain: bool = False
-
-    kind = "tool_result"
-
-
-Part = TextMessage | CallMessage | ResultMessage
 
 
 class RecordMessages(Struct, frozen=True):

@@ -7,11 +7,11 @@ from functools import partial
 from typing import NamedTuple
 
 from foldmark.core.wording import one_line
-from foldmark.formats.messages import ResultMessage
 from foldmark.live.clients.dialect import ClientRequest, TypedPrompt
 from foldmark.live.leaving_out import asked_in
 from foldmark.live.prompts import command_in, is_command
 from foldmark.text.queued import unjoined
+from foldmark.wires.parts import ResultMessage
 
 
 class AskedCommand(NamedTuple):

@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from foldmark.core.segments import contains
-from foldmark.formats.messages import Part
 from foldmark.live import prompts
 from foldmark.live.asking import AskedCommand, AskedFor, in_doubt
 from foldmark.live.clients.dialect import ClientMessage
@@ -21,6 +20,7 @@ from foldmark.live.transcript import ClientTranscript
 from foldmark.log import Log
 from foldmark.rendering import harmless
 from foldmark.stores.waiting import PATIENCE
+from foldmark.wires.parts import Part
 
 LOG = logging.getLogger(__name__)
 

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from foldmark.core.request import Request
 from foldmark.cost.spending import lifetime_of
-from foldmark.formats.messages import TextMessage
 from foldmark.live import notices, prompts
 from foldmark.live.answering import Answering
 from foldmark.live.asking import AskedFor, asked_in_request
@@ -41,6 +40,7 @@ from foldmark.live.wires import wires_of
 from foldmark.log import Log
 from foldmark.request.client_sizes import LOCAL
 from foldmark.sending.models import CLIENT
+from foldmark.wires.parts import TextMessage
 
 LOG = logging.getLogger(__name__)
 

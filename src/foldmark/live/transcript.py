@@ -20,7 +20,6 @@ from foldmark.core.events import Fork
 from foldmark.core.segments import END
 from foldmark.cost.ledger import EditShares, Ledger, answered, counted, ledger_in, shares_in
 from foldmark.editing.evicting import evict
-from foldmark.formats.messages import CallMessage, Part, ResultMessage, TextMessage
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
 from foldmark.live.leaving_out import TOLD, KnownMessage, ranges
 from foldmark.live.prompts import as_sent
@@ -35,6 +34,7 @@ from foldmark.request.client_requests import LEFT
 from foldmark.request.client_sizes import LOCAL, REFUSED, SENT
 from foldmark.request.passed_requests import gateway_record
 from foldmark.request.usage import usage_data, usage_of
+from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
 
 T = TypeVar("T")
 C = TypeVar("C", bound="ClientTranscript")

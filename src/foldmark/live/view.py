@@ -19,7 +19,6 @@ from foldmark.core.errors import StoreError
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains
-from foldmark.formats.messages import ResultMessage, TextMessage
 from foldmark.live.asking import AskedFor, asked_line
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage, ClientRequest, decoded, text_of
 from foldmark.live.leaving_out import ContextView, EditMemory, KnownMessage, aligned, asked_in
@@ -30,6 +29,7 @@ from foldmark.log import Agent
 from foldmark.request.client_sizes import LOCAL, Shown
 from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
+from foldmark.wires.parts import ResultMessage, TextMessage
 
 QUEUED_SECONDS = 2.0
 """Maximum seconds between an answer and a prompt that waited for its end."""

@@ -13,7 +13,6 @@ from foldmark.core import selections
 from foldmark.core.assembly.eviction import client_placeholder
 from foldmark.core.events import Event
 from foldmark.core.segments import contains
-from foldmark.formats.messages import CallMessage, Part, ResultMessage, TextMessage
 from foldmark.live.clients.dialect import ClientDialect, ClientMessage, decoded
 from foldmark.live.leaving_out import KnownMessage
 from foldmark.live.recognizing import injected_data, thoughts_data
@@ -23,6 +22,7 @@ from foldmark.live.view import Seen
 from foldmark.mod.rows import OPENING, Content, content_of, text_of
 from foldmark.request.client_sizes import LOCAL
 from foldmark.sessions.conversion.content import result_block
+from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
 
 _EVICTED = client_placeholder(0).partition("0")[0]
 """The beginning of a placeholder."""

@@ -15,13 +15,13 @@ from typing import Any
 from foldmark.core.errors import ProviderError
 from foldmark.core.ports import Provider
 from foldmark.core.request import Piece, Request
-from foldmark.dialects.bodies import as_text, objects_in
 from foldmark.dialects.errors import brief
 from foldmark.dialects.gemini.contents import unwrapped
 from foldmark.dialects.gemini.stream import ResponseReader
 from foldmark.providers.gemini_api import GoogleServer, countable
 from foldmark.providers.registry import Access
 from foldmark.providers.sdk import check_key, host, imported, streamed, token_count
+from foldmark.wires.lenient_json import as_text, objects_in
 
 ADDRESS = "https://cloudcode-pa.googleapis.com"
 SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)

@@ -100,6 +100,21 @@ def filled_text(value: Any) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def as_text(value: Any) -> str:
+    """Return the value if it is a string, otherwise an empty string."""
+    return value if isinstance(value, str) else ""
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """Return the value if it is a JSON object, otherwise an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def objects_in(value: Any) -> list[dict[str, Any]]:
+    """Return the JSON objects in a list; none for any other value."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+
+
 def whole_number(value: Any) -> int | None:
     """Return the value if it is a whole number from 0 to SQLite's maximum, otherwise None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63 else None

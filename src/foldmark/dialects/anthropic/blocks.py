@@ -12,7 +12,9 @@ from foldmark.core.assembly.media import CONTAINER, IMPORTED
 from foldmark.core.assembly.wire import tool_name
 from foldmark.core.config import Edit, provider_edits
 from foldmark.core.request import AFTER, BOUND, LENGTH, Compacted, Kept, block_in, block_position, block_span, carry
-from foldmark.dialects.bodies import as_object, as_text, text_parts
+from foldmark.dialects.bodies import text_parts
+from foldmark.wires.lenient_json import as_object, as_text
+from foldmark.wires.parts import SEALED
 
 Block = dict[str, Any]
 
@@ -63,7 +65,7 @@ def use_kept(block: Mapping[str, Any]) -> Iterator[Kept]:
 def other_kept(block: Block, after: int, kept: int) -> Kept | Compacted:
     """Return any other block; `kept` is the number of blocks kept before it. A failed compaction replaces nothing."""
     text = as_text(block.get("content"))
-    if block["type"] == COMPACTION and (text.strip() or as_text(block.get("encrypted_content"))):
+    if block["type"] == COMPACTION and (text.strip() or as_text(block.get(SEALED))):
         return Compacted((block,), text, after, kept)
     return carry(block, after, "anthropic")
 

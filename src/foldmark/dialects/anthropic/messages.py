@@ -16,9 +16,10 @@ from foldmark.dialects.anthropic import thinking
 from foldmark.dialects.anthropic.blocks import NAME, THINKING, Block, answer_blocks, markable, only_thoughts
 from foldmark.dialects.anthropic.thinking import ThinkingRequest, thinking_request
 from foldmark.dialects.anthropic.usage import INPUT_PARTS, context_usage
-from foldmark.dialects.bodies import as_object, as_text, described, objects_in, text_parts, tokens
+from foldmark.dialects.bodies import described, text_parts, tokens
 from foldmark.dialects.dialect import Dialect, ThinkingRule
 from foldmark.dialects.errors import not_understood
+from foldmark.wires.lenient_json import as_object, as_text, objects_in
 
 MOST_PAGES = 600
 """Maximum number of pages of documents in a request."""

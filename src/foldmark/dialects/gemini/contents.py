@@ -34,8 +34,9 @@ from foldmark.core.request import (
     block_position,
     carry,
 )
-from foldmark.dialects.bodies import Json, as_object, as_text, described, objects_in, tokens
+from foldmark.dialects.bodies import Json, described, tokens
 from foldmark.dialects.dialect import Dialect
+from foldmark.wires.lenient_json import as_object, as_text, objects_in
 
 UNSIGNED = "skip_thought_signature_validator"
 """The signature that Google documents for a call without a thought signature, such as one from another model; Gemini 3

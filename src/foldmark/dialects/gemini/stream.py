@@ -9,9 +9,10 @@ from msgspec.structs import replace
 
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Piece, Stopped, Thought, ToolCall
-from foldmark.dialects.bodies import Json, as_object, as_text, objects_in
+from foldmark.dialects.bodies import Json
 from foldmark.dialects.errors import brief, broken_off, not_understood, overflow, refused, retry_after, seconds
 from foldmark.dialects.gemini.contents import first_candidate, parse, parts_of
+from foldmark.wires.lenient_json import as_object, as_text, objects_in
 
 
 class ResponseReader:

@@ -21,9 +21,11 @@ from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import AnsweredCall, Calls, ViewMessage
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import PLAIN, Kept, Options, Piece, Stopped, ToolCall, ToolSpec, Usage, distinct
-from foldmark.dialects.bodies import Json, arguments, as_object, as_text, described, objects_in, text_parts, tokens
+from foldmark.dialects.bodies import Json, arguments, described, text_parts, tokens
 from foldmark.dialects.dialect import Dialect
 from foldmark.dialects.openai import models
+from foldmark.wires.lenient_json import as_object, as_text, objects_in
+from foldmark.wires.responses import TEXTS
 
 RESULT_MEDIA = "[Foldmark: images", "[Foldmark: documents"
 """Beginnings of the heading before the images and documents of a tool's result."""
@@ -161,7 +163,7 @@ def parse(answer: Json) -> tuple[Piece, ...]:
 def text_of(content: Any) -> str:
     """Return the text of a content, which is a string or a list of parts, some of them text."""
     return as_text(content) or "".join(
-        as_text(part.get("text")) for part in objects_in(content) if part.get("type") in ("text", "output_text")
+        as_text(part.get("text")) for part in objects_in(content) if part.get("type") in TEXTS
     )
 
 

@@ -23,9 +23,10 @@ from typing import Any
 from foldmark.core.assembly.media import IMPORTED
 from foldmark.core.patterns import pattern
 from foldmark.formats.claude.told import INJECTED, kept, told
-from foldmark.formats.messages import NOTHING, CallMessage, Data, Part, RecordMessages, ResultMessage, TextMessage
+from foldmark.formats.messages import NOTHING, RecordMessages
 from foldmark.text import queued
 from foldmark.wires.lenient_json import filled_text, member
+from foldmark.wires.parts import CallMessage, Data, Part, ResultMessage, TextMessage
 
 MADE_UP = "foldmark_made_up"
 """Marks a record that only completes an exported session and was not in the conversation."""

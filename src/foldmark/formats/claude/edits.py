@@ -25,8 +25,9 @@ from msgspec.structs import replace
 from foldmark.core.assembly.eviction import CLIENT_OPENING, is_client_placeholder
 from foldmark.formats.claude.blocks import read_message
 from foldmark.formats.cut import is_cut
-from foldmark.formats.messages import CallMessage, Part, PreservedRecords, RecordEntry, ResultMessage, TextMessage
+from foldmark.formats.messages import PreservedRecords, RecordEntry
 from foldmark.wires.lenient_json import member
+from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
 
 Read = Callable[[RecordEntry], Any]
 """Reads the record of an entry again."""

@@ -32,7 +32,6 @@ from foldmark.formats.messages import (
     Leaf,
     PreservedRecords,
     RecordEntry,
-    TextMessage,
     entry_of,
     record_key,
     record_time,
@@ -40,6 +39,7 @@ from foldmark.formats.messages import (
 )
 from foldmark.formats.session_file import MAX_LINE, Broken, SessionFile, SessionRecord, type_of
 from foldmark.wires.lenient_json import filled_text, member, whole_number, whole_objects
+from foldmark.wires.parts import TextMessage
 
 INTERRUPTIONS = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
 """User messages that Claude Code writes when a person stops the model."""

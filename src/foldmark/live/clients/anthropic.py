@@ -15,7 +15,6 @@ from foldmark.core.request import Request
 from foldmark.dialects.anthropic import thinking
 from foldmark.dialects.anthropic.messages import parse
 from foldmark.formats.claude.blocks import read_message
-from foldmark.formats.messages import Part, TextMessage
 from foldmark.live.clients import answers, queued_blocks
 from foldmark.live.clients.checking import check_alternating, check_begun_by_user
 from foldmark.live.clients.dialect import (
@@ -33,6 +32,7 @@ from foldmark.live.clients.dialect import (
 from foldmark.live.clients.roles import RoleClient, RoleMessage
 from foldmark.live.clients.weaving import MessageWeaver, Weaver
 from foldmark.sessions.conversion.content import THOUGHTS, call_block, message_blocks, result_block
+from foldmark.wires.parts import Part, TextMessage
 
 _PATH = re.compile(r"(?:/v1)?/messages")
 """The path of the endpoint that answers. Clients whose base URL includes the version ask for it without."""

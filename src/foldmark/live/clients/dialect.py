@@ -18,9 +18,9 @@ from msgspec import Raw, Struct
 
 from foldmark.core.events import Event
 from foldmark.core.request import Request, Stopped, Usage
-from foldmark.formats.messages import Part, TextMessage
 from foldmark.live.live_agent import AnyProgram, LiveAgent
 from foldmark.wires import lenient_json
+from foldmark.wires.parts import Part, TextMessage
 
 if TYPE_CHECKING:
     from foldmark.live.clients.weaving import Weaver
@@ -369,9 +369,8 @@ class ClientDialect(ABC):
 
 
 def _told(block: Mapping[str, Any]) -> TextMessage | None:
-    text, kind = block.get("text"), block.get("type", "text")
-    is_text = isinstance(text, str) and bool(text.strip()) and kind in ("text", "input_text")
-    return TextMessage("client", str(text)) if is_text else None
+    text = block.get("text")
+    return TextMessage("client", text) if isinstance(text, str) and text.strip() else None
 
 
 def key_of(role: str, blocks: Iterable[bytes]) -> str:
@@ -405,6 +404,16 @@ def decoded(block: bytes) -> dict[str, Any]:
     except msgspec.DecodeError:  # a lone surrogate, or a number that is too big
         found = lenient_json.decode(block)
     return found if isinstance(found, dict) else {}
+
+
+def items_of(raw: bytes) -> list[bytes]:
+    """Return the items of a message, which are joined by commas. Raises msgspec.MsgspecError."""
+    whole = b"[" + raw + b"]"
+    try:
+        found = msgspec.json.decode(whole, type=list[Raw])
+    except msgspec.DecodeError:
+        found = msgspec.json.decode(without_surrogates(whole), type=list[Raw])
+    return list(map(bytes, found))
 
 
 def without_surrogates(text: bytes) -> bytes:

@@ -20,7 +20,6 @@ from foldmark.core.assembly.eviction import CLIENT_OPENING
 from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.gemini.contents import UNSIGNED, first_candidate, parse, parts_of
-from foldmark.formats.messages import CallMessage, Part, ResultMessage, TextMessage
 from foldmark.live.clients import answers
 from foldmark.live.clients.checking import check_alternating, check_begun_by_user, check_directly_answered
 from foldmark.live.clients.dialect import (
@@ -38,6 +37,7 @@ from foldmark.live.clients.joined_texts import JoiningClient
 from foldmark.live.clients.roles import RoleClient, RoleMessage
 from foldmark.live.clients.weaving import ContentsWeaver, Weaver
 from foldmark.text.queued import JOIN
+from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
 
 _PATH = re.compile(r"(?P<models>/(?:v1beta|v1|v1alpha)/models/)(?P<model>[^/:]+):(?P<method>[a-zA-Z]+)")
 _METHODS = ("generateContent", "streamGenerateContent")

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from foldmark.formats.messages import TextMessage
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, SentMessage, TypedPrompt, decoded
 from foldmark.live.clients.weaving import BEHIND
 from foldmark.text import queued
+from foldmark.wires.parts import TextMessage
 
 _MARK = "foldmark_prompt"
 """A member that exists only here: it marks one of the prompts that the client has joined."""

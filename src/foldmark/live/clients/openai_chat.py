@@ -16,9 +16,8 @@ from foldmark.core.assembly.eviction import CLIENT_OPENING
 from foldmark.core.assembly.media import PDF, image_at, media_of
 from foldmark.core.events import Event
 from foldmark.core.request import Kept, Request, block_in, carry
-from foldmark.dialects.bodies import arguments, as_object, as_text, objects_in, text_parts
+from foldmark.dialects.bodies import arguments, text_parts
 from foldmark.dialects.openai.chat import media_parts, parse, text_of
-from foldmark.formats.messages import CallMessage, Part, ResultMessage, TextMessage
 from foldmark.live.clients import answers, queued_blocks
 from foldmark.live.clients.checking import check_directly_answered
 from foldmark.live.clients.dialect import (
@@ -30,14 +29,17 @@ from foldmark.live.clients.dialect import (
     SentMessage,
     TypedPrompt,
     decoded,
+    items_of,
     key_of,
     plain,
     typed_prompt,
 )
 from foldmark.live.clients.joined_texts import JoiningClient
-from foldmark.live.clients.openai_items import LONG_CACHES, items_of
+from foldmark.live.clients.openai import LONG_CACHES
 from foldmark.live.clients.weaving import CompletionWeaver, Weaver
 from foldmark.text.queued import JOIN, received
+from foldmark.wires.lenient_json import as_object, as_text, objects_in
+from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
 
 Item = Mapping[str, Any]
 

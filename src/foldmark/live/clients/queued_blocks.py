@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from foldmark.formats.messages import TextMessage
 from foldmark.live.clients.dialect import decoded
 from foldmark.text import queued
 from foldmark.text.queued import TextPart
+from foldmark.wires.parts import TextMessage
 
 PROMPT, REST = "foldmark_prompt", "foldmark_rest"
 """Types of blocks that exist only here: a queued prompt in another block, and the text that follows it there."""

@@ -20,15 +20,15 @@ _TEXTS = ("content", "text", "message", "payload", "prompt", "base_instructions"
 _IGNORED = frozenset(
     {
         "assistant",
-        "tool_result",
-        "function_call_output",
-        "custom_tool_call_output",
         "agent_message",
         "reasoning",
         "agent_reasoning",
         "compacted",
     }
 )
+
+_RESULTS = ("_result", "_output")
+"""The ends of the types of results, of all programs."""
 
 
 def is_marked(text: str) -> bool:
@@ -93,7 +93,7 @@ def _texts(value: Any, depth: int) -> list[str]:
         return []
     kind = value.get("type")
     if (
-        (isinstance(kind, str) and kind in _IGNORED)
+        (isinstance(kind, str) and (kind in _IGNORED or kind.endswith(_RESULTS)))
         or value.get("role") == "assistant"
         or value.get("isCompactSummary") is True
     ):

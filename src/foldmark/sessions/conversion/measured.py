@@ -12,10 +12,11 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.core.assembly.media import media_of
-from foldmark.formats.messages import AnswerUsage, CallMessage, Part, ResultMessage
+from foldmark.formats.messages import AnswerUsage
 from foldmark.request.client_sizes import ENVELOPE, RESULT
 from foldmark.tokens.counting import uncalibrated
 from foldmark.wires.lenient_json import member
+from foldmark.wires.parts import CallMessage, Part, ResultMessage
 
 STEP_RATIOS = (1.5, 8.0)
 """Bytes per token between which a step counts. Outside of them, something else came or left: tools that the client

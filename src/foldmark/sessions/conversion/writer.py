@@ -19,15 +19,7 @@ from foldmark.core.request import Compacted
 from foldmark.core.segments import Segments, contains, intersect, subtract
 from foldmark.editing.evicting import eviction
 from foldmark.formats.chain import PlannedRecord, PlannedTurn
-from foldmark.formats.messages import (
-    NOTHING,
-    CallMessage,
-    Part,
-    RecordEntry,
-    RecordMessages,
-    ResultMessage,
-    TextMessage,
-)
+from foldmark.formats.messages import NOTHING, RecordEntry, RecordMessages
 from foldmark.formats.session_file import SessionFile, SessionRecord
 from foldmark.formats.session_format import SessionFormat
 from foldmark.log import Agent
@@ -37,6 +29,7 @@ from foldmark.request.exchanges import ranges_of
 from foldmark.request.standing import Standing
 from foldmark.sessions.conversion.imported import ImportedLine, ImportedSession, packed
 from foldmark.sessions.conversion.measured import Amount, Measured, SessionTokens, size_of, total
+from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
 
 _STEP = 1 << 18
 _SAYS_NOTHING = ImportedLine(0, 0, 0)
