@@ -1,7 +1,8 @@
 """Generates the parts of the documentation that come from the code: `make docs`. A test checks that they are current.
 
 `commands.md`: the table of the registry, and the schema of the `slash` tool. `settings.md`: its table of keys.
-`forgetting.md`: its table of answers. `context.svg`: the picture on the front page, from a run.
+`forgetting.md`: its table of answers. `new-agent.md`: the files of the example. `context.svg`: the picture on the front
+page, from a run.
 """
 
 import runpy
@@ -145,9 +146,25 @@ def forgetting() -> str:
     return _with_table("reference/forgetting.md", "answers", ["| you say | what happens |", "| --- | --- |", *rows])
 
 
-def _with_table(name: str, what: str, table: list[str]) -> str:
-    begin, end = f"<!-- {what}: made from the code by `make docs` -->\n", f"<!-- /{what} -->"
+def new_agent() -> str:
+    """Return docs/development/new-agent.md with the files of the example."""
+    name, example = "development/new-agent.md", HERE.parent / "examples" / "coding_agent"
     page = (HERE / name).read_text(encoding="utf-8")
+    places = (example / "pyproject.toml").read_text(encoding="utf-8").split("\n\n")
+    page = _with("places", ["```toml", "\n\n".join(each for each in places if "entry-points" in each), "```"], page)
+    for what in ("live", "sessions"):
+        text = (example / "foldmark_lathe" / f"{what}.py").read_text(encoding="utf-8")
+        page = _with(what, ["```python", text.rstrip(), "```"], page)
+    return page
+
+
+def _with_table(name: str, what: str, table: list[str]) -> str:
+    return _with(what, table, (HERE / name).read_text(encoding="utf-8"))
+
+
+def _with(what: str, table: list[str], page: str) -> str:
+    """Return a page with these lines in the place of that name."""
+    begin, end = f"<!-- {what}: made from the code by `make docs` -->\n", f"<!-- /{what} -->"
     before, after = page.split(begin)[0], page.split(end)[1]
     return "\n".join([before + begin.rstrip(), "", *table, "", end + after])
 
@@ -162,6 +179,7 @@ PAGES = {
     "reference/commands.md": commands,
     "settings.md": settings,
     "reference/forgetting.md": forgetting,
+    "development/new-agent.md": new_agent,
     "context.svg": picture,
 }
 

@@ -16,6 +16,9 @@ from wire_openai import OpenAIWire
 import foldmark
 import forked
 from foldmark import plugins
+from foldmark.formats.session_format import format_named
+from foldmark.live.live_agent import BUILT_IN, agent_named
+from foldmark.live.wires import wires_of
 from patience import LIMIT
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -52,8 +55,8 @@ def run(tmp_path: Path, installed: Path) -> Run:
     """A function that runs `foldmark --db DB` in a process that finds the installed examples."""
 
     def run(db: str, *arguments: str, text: str = "", **more: str) -> tuple[str, str]:
-        home = str(tmp_path)
-        environment = {"HOME": home, "XDG_RUNTIME_DIR": home, "PATH": os.environ["PATH"], "PYTHONPATH": str(installed)}
+        home, paths = str(tmp_path), os.pathsep.join(filter(None, (str(installed), os.environ.get("PYTHONPATH"))))
+        environment = {"HOME": home, "XDG_RUNTIME_DIR": home, "PATH": os.environ["PATH"], "PYTHONPATH": paths}
         done = forked.run(
             [sys.executable, "-c", PROGRAM, "--db", db, *arguments],
             site=installed,
@@ -124,7 +127,7 @@ def test_a_package_that_fails(run: Run, installed: Path) -> None:
     (about / "entry_points.txt").write_text(f"[foldmark.providers]\n{points}")
     out, err = run("log.db", "chat", "plans", text="/model broken/x\nHello?\n/model other/x\nWell?\n", BROKEN_KEY="k")
     assert "nowhere:HERE, installed as foldmark.providers 'broken', fails: ModuleNotFoundError(" in err
-    assert "foldmark.providers 'other' is a StructMeta, not a ProviderSpec" in err
+    assert "foldmark.providers 'other' is a Config, not a ProviderSpec" in err
     out, err = run("log.db", "do", "plans", "/recall Hello")
     assert "    Hello?\n" in out, "what was written is recorded in any case"
 
@@ -144,14 +147,21 @@ def test_no_package_is_searched_for_a_built_in_one(monkeypatch: pytest.MonkeyPat
             assert agent.request().provider in ("offline", "gemini", "openrouter")
         with pytest.raises(AssertionError, match=r"foldmark\.providers"):
             agent.do("/model nobody/x")
+    for name in BUILT_IN:
+        assert wires_of(agent_named(name))[0].agent.name == name
+    assert [format_named(name).name for name in ("claude", "codex")] == ["claude", "codex"]
+    with pytest.raises(AssertionError, match=r"foldmark\.live_agents"):
+        agent_named("nobody")
 
 
-def test_no_room_asks_for_a_provider_by_its_name() -> None:
-    """The specifics of a provider are in its `Dialect` or `ProviderSpec`. Session formats are exempt."""
+def test_no_room_asks_for_a_provider_or_an_agent_by_its_name() -> None:
+    """The specifics of a provider are in its `Dialect` or `ProviderSpec`, those of a coding agent in its `LiveAgent`.
+    Session formats are exempt."""
     source = Path(foldmark.__file__).parent
-    asked = re.compile(r'[=!]= "(anthropic|openai|gemini|google|ollama)\w*"|in \("(anthropic|openai|gemini|google)')
-    left = ("formats", "sessions", "testing")
-    others = [path for path in source.rglob("*.py") if path.relative_to(source).parts[0] not in left]
+    names = "anthropic|openai|gemini|google|ollama|claude|codex|opencode|qwen"
+    asked = re.compile(rf'[=!]= "({names})\w*"|in \("({names})')
+    left = ("formats", "sessions", "testing", "agents")
+    others = [path for path in source.rglob("*.py") if not set(path.relative_to(source).parts[:2]) & {*left}]
     assert len(others) > 100
     found = [
         f"{path}: {line}"

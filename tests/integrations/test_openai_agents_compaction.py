@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from agents.memory import OpenAIResponsesCompactionSession
 
     from foldmark.integrations.openai_agents import FoldmarkSession
-    from foldmark.integrations.openai_agents.recording import OPAQUE
+    from foldmark.wires.responses import COMPACTION
 
 kinds = pytest.mark.parametrize("kind", KINDS)
 
@@ -55,7 +55,7 @@ def compact(talk: Any, **more: Any) -> None:
 
 
 def opaque(items: list[Any]) -> list[Any]:
-    return [item for item in items if item.get("type") == OPAQUE]
+    return [item for item in items if item.get("type") == COMPACTION]
 
 
 def copies(talk: Any) -> list[foldmark.Event]:

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import psutil
 
-from foldmark.live.agent_programs import AGENTS
+from foldmark.live.live_agent import agent_named
 from patience import LIMIT
 
 BIN = Path(os.environ.get("FOLDMARK_CLIENTS") or Path(__file__).parents[2] / ".clients") / "node_modules" / ".bin"
@@ -169,6 +169,6 @@ class CodexScreen(Screen):
             )
             (home / ".codex" / "config.toml").write_text(settings)
         variables = {**common_variables(folder), "OPENAI_BASE_URL": f"{upstream}/v1", "OPENAI_API_KEY": KEY}
-        plain = [str(BIN / "codex"), *AGENTS["codex"].options(f"{upstream}/v1", variables)]
+        plain = [str(BIN / "codex"), *agent_named("codex").options(f"{upstream}/v1", variables)]
         program = [sys.executable, "-m", "foldmark", "live", "codex"] if live else plain
         super().__init__(work, variables, [*program, *more], rows=50)

@@ -15,7 +15,8 @@ from wire_openai import ResponsesWire
 
 import foldmark
 from foldmark.core.errors import CommandError
-from foldmark.live.agent_programs import AGENTS, AnyProgram
+from foldmark.live.addresses import BASE_URLS
+from foldmark.live.live_agent import AnyProgram, agent_named
 from forked import PROGRAM, Popen, run
 from patience import LIMIT
 from sampled import DEEP
@@ -95,11 +96,15 @@ def test_a_program_with_two_providers(
 def test_upstreams_that_a_person_names() -> None:
     program = AnyProgram("x")
     usual = program.upstreams({})
-    assert usual == {each.wire: each.provider for each in AGENTS.values()}
+    assert usual == {dialect: url for dialect, (_, url) in BASE_URLS.items()}
     assert program.upstreams({"OPENAI_BASE_URL": "http://o"}) == {**usual, "openai": "http://o"}
     assert program.given(["http://all"]) == dict.fromkeys(usual, "http://all")
     assert program.given(["gemini=http://g"]) == {**usual, "gemini": "http://g"}
-    assert AGENTS["claude"].given(["http://a?b=c"]) == "http://a?b=c"
+    claude = agent_named("claude")
+    assert claude.given(["http://a?b=c"]) == "http://a?b=c"
+    assert claude.given(["anthropic=http://a?b=c"]) == "http://a?b=c"
+    with pytest.raises(CommandError, match="claude uses one upstream"):
+        claude.given(["http://a", "gemini=http://g"])
     with pytest.raises(CommandError, match="several upstreams need a name each"):
         program.given(["http://a", "gemini=http://g"])
 

@@ -24,7 +24,7 @@ from server import Loopback
 import foldmark
 from foldmark.core.events import Event
 from foldmark.core.request import Usage
-from foldmark.live.agent_programs import AGENTS
+from foldmark.live.live_agent import agent_named
 from foldmark.log import Agent, Log
 from patience import LIMIT
 
@@ -90,7 +90,7 @@ class Codex:
             "OPENAI_BASE_URL": url,
             **self.key,
         }
-        plain = [str(BIN / "codex"), *AGENTS["codex"].options(url, variables)]
+        plain = [str(BIN / "codex"), *agent_named("codex").options(url, variables)]
         program = [sys.executable, "-m", "foldmark", "live", "codex"] if self.live else plain
         resumed = ["resume", "--last"] if self._begun else []
         self._begun = True

@@ -9,8 +9,8 @@ from claude_client import ClaudeRunning
 from plan import Fail, Reply, Say
 
 from foldmark.core.request import Usage
-from foldmark.live import claude_settings
-from foldmark.live.agent_programs import ClaudeCode
+from foldmark.live.agents import claude_settings
+from foldmark.live.agents.claude_code import ClaudeCode
 
 NOTICE = "of this session were answered without Foldmark"
 AGENT = "claude-cli/2.1.332 (external, cli)"

@@ -25,8 +25,8 @@ import foldmark
 from foldmark.app import Setup
 from foldmark.core.errors import CommandError, ProviderError
 from foldmark.core.ports import Store
-from foldmark.live.agent_programs import supervised
 from foldmark.live.gateway import loopback_socket
+from foldmark.live.running import supervised
 from foldmark.live.status import statuses
 from foldmark.live.tally import Tally
 from foldmark.log.listening import wait_for

@@ -21,9 +21,9 @@ import pytest
 import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.live.addresses import NO_PROXY, outward, without_proxy
-from foldmark.live.agent_programs import AGENTS, AnyProgram
 from foldmark.live.clients.answers import written_message
 from foldmark.live.gateway import Gateway
+from foldmark.live.live_agent import AnyProgram, agent_named
 from foldmark.live.sessions import Sessions
 from foldmark.live.upstreams import check_proxies, readable
 from forked import PROGRAM, run
@@ -137,8 +137,8 @@ def test_the_variables_in_the_settings_of_claude_code(tmp_path: Path, monkeypatc
         (folder / ".claude" / "settings.json").write_text(json.dumps({"env": variables, "model": "opus"}))
     (project / ".claude" / "settings.local.json").write_text("{")
     monkeypatch.chdir(project)
-    claude, shell = AGENTS["claude"], {"HOME": str(home), "ANTHROPIC_BASE_URL": "http://shell"}
-    assert claude.upstream(shell) == "http://office"
+    claude, shell = agent_named("claude"), {"HOME": str(home), "ANTHROPIC_BASE_URL": "http://shell"}
+    assert claude.upstreams(shell) == "http://office"
     assert outward(claude.environment(shell)) == {
         "NO_PROXY": "y",
         "HTTPS_PROXY": "http://p",

@@ -11,8 +11,9 @@ from completions_client import CompletionsRunning
 from test_gateway import Upstream, upstream  # noqa: F401 - a fixture
 
 import foldmark
-from foldmark.live.agent_programs import CHATGPT, AnyProgram
+from foldmark.live.agents.codex import CHATGPT
 from foldmark.live.gateway import Gateway
+from foldmark.live.live_agent import AnyProgram
 from foldmark.live.sessions import Sessions
 from foldmark.live.upstreams import target_at
 from patience import LIMIT

@@ -6,8 +6,8 @@ import pytest
 from codex_client import ADDED
 
 import foldmark
-from foldmark.live.clients import openai_items
 from foldmark.live.clients.openai import OPENAI
+from foldmark.wires import responses
 from foldmark.wires.parts import CallMessage, ResultMessage, TextMessage
 
 ITEMS: list[dict[str, Any]] = [
@@ -33,7 +33,7 @@ ITEMS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("item", ITEMS, ids=lambda item: item["type"])
 def test_what_is_recorded_of_an_item_makes_it_again(item: dict[str, Any]) -> None:
-    part = openai_items.part_of_item({"id": "i", ADDED: {"turn_id": "t"}, **item})
+    part = responses.recorded({"id": "i", ADDED: {"turn_id": "t"}, **item})
     with foldmark.open(":memory:", settings={}) as log:
         agent = log.agent("a")
         if isinstance(part, CallMessage):
@@ -44,7 +44,7 @@ def test_what_is_recorded_of_an_item_makes_it_again(item: dict[str, Any]) -> Non
         else:
             assert isinstance(part, TextMessage)
             agent.append(part.kind, part.text, data=part.data, dialect="openai", verbatim=True)
-        (made,) = openai_items.items_for(agent.events(0, 10)[-1])
+        (made,) = responses.items_for(agent.events(0, 10)[-1])
     assert {name: value for name, value in made.items() if name not in ("id", ADDED)} == {
         name: value for name, value in item.items() if name != "id"
     }

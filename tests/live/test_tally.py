@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from foldmark.cli.program import cli
 from foldmark.live import gateway
-from foldmark.live.agent_programs import AGENTS, AnyProgram
 from foldmark.live.gateway import Gateway
+from foldmark.live.live_agent import AnyProgram, agent_named
 from foldmark.live.tally import Passed, Tally
 from patience import LIMIT
 
@@ -48,11 +48,13 @@ def test_the_line_at_the_end(passed: list[Passed], expected: str) -> None:
 
 def test_the_line_names_the_way_to_resume() -> None:
     without = "alone sends dropped turns, commands and replies to the model"
-    assert AGENTS["claude"].resumed("a-b") == (
+    assert agent_named("claude").resumed("a-b") == (
         f"`foldmark live claude --resume a-b` goes on; `claude --resume` {without}"
     )
-    assert AGENTS["codex"].resumed("a-b") == f"`foldmark live codex resume a-b` goes on; `codex resume` {without}"
-    assert AGENTS["gemini"].resumed("a-b") == f"`foldmark live gemini --resume` goes on; `gemini --resume` {without}"
+    assert agent_named("codex").resumed("a-b") == f"`foldmark live codex resume a-b` goes on; `codex resume` {without}"
+    assert (
+        agent_named("gemini").resumed("a-b") == f"`foldmark live gemini --resume` goes on; `gemini --resume` {without}"
+    )
     said = AnyProgram("/bin/x").resumed("a")
     assert said.startswith("Resume it under `foldmark live`, too: without it, x sends dropped")
 

@@ -558,6 +558,7 @@ RESPONSES: list[tuple[dict[str, Any], list[Piece]]] = [
         response(message("Hi.", phase="final_answer")),
         [Kept({"type": "phase", "phase": "final_answer"}), "Hi.", Stopped("end", "completed")],
     ),
+    (response({"type": "message", "content": "Hi."}), ["Hi.", Stopped("end", "completed")]),
     (response(REFUSAL), ["I won't.", Stopped("refused", "completed")]),
     (
         response(message("It be"), FC, status="incomplete", incomplete_details={"reason": "max_output_tokens"}),
@@ -571,7 +572,7 @@ RESPONSES: list[tuple[dict[str, Any], list[Piece]]] = [
     (response({**FC, "arguments": "{"}), [ToolCall("c1", "look", "{"), Stopped("calls", "completed")]),
     (
         response(
-            5, {"type": []}, {**RS, "encrypted_content": None}, message(), {"type": "message", "content": "x"}, usage=5
+            5, {"type": []}, {**RS, "encrypted_content": None}, message(), {"type": "message", "content": 7}, usage=5
         ),
         [Stopped("end", "completed")],
     ),

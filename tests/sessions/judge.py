@@ -61,16 +61,16 @@ from foldmark.core.assembly.eviction import OPAQUE, RESPONSES, blocks_of, in_pla
 from foldmark.core.assembly.prompt import OMITTED
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Event
-from foldmark.dialects.openai.items import CALLS, RESULTS, answer_text, tool_of
 from foldmark.formats.claude.told import REMINDER, told
 from foldmark.formats.places import recognize, recognized, session_path
 from foldmark.formats.session_file import SessionFile
-from foldmark.live.agent_programs import AGENTS
+from foldmark.live.live_agent import agent_named
 from foldmark.sessions.conversion.exporting import SYNTHETIC, export
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.trimming import trim
 from foldmark.wires.lenient_json import member
+from foldmark.wires.responses import CALLS, RESULTS, as_json, tool_of
 from patience import LIMIT
 
 PROMPT = "JUDGE: go on."
@@ -213,7 +213,7 @@ class Client(NamedTuple):
         """Return the words and variables that resume a session."""
         if self.name == "claude":
             quiet = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
-            reached = AGENTS["claude"].variables(url)
+            reached = agent_named("claude").variables(url)
             # What a client tells its model depends on the model, and a newer client resumes with its own default.
             model = _claude_model([json.loads(line) for line in session.read_bytes().splitlines() if _is_json(line)])
             asked = [] if model == SYNTHETIC else ["--model", model]
@@ -223,7 +223,7 @@ class Client(NamedTuple):
         login = home / ".codex" / "auth.json"
         login.parent.mkdir(exist_ok=True)
         login.write_text(json.dumps({"auth_mode": "apikey", "OPENAI_API_KEY": "sk-planted"}))
-        options = AGENTS["codex"].options(f"{url}/v1", {"HOME": str(home)})
+        options = agent_named("codex").options(f"{url}/v1", {"HOME": str(home)})
         resumed = ["exec", "resume", _thread(session), "--skip-git-repo-check"]
         return [*resumed, *options, "-c", 'model="gpt-5.1"', PROMPT], {}
 
@@ -447,7 +447,7 @@ def _codex_items(items: list[Any]) -> Iterator[Item]:
             yield _call(item["call_id"], tool_of(item), arguments)
         elif kind in RESULTS and "call_id" in item:
             answer = item[CALLS[RESULTS[kind]].answer]
-            yield _result(item["call_id"], answer if kind.endswith("call_output") else answer_text(answer))
+            yield _result(item["call_id"], answer if isinstance(answer, str | list) else as_json(answer))
         else:
             yield from _blocks([item])
 

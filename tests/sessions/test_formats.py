@@ -1,4 +1,7 @@
-"""All coding agents' sessions are read through `SessionFormat`, also in the format of another package [SPEC 8]."""
+"""All coding agents' sessions are read through `SessionFormat`, also in the format of another package [SPEC 8].
+
+Here it is that of Shoebox, which keeps its sessions in a database. examples/coding_agent has one for JSON lines.
+"""
 
 from __future__ import annotations
 
@@ -17,22 +20,19 @@ import pytest
 import forked
 from foldmark.formats.session_format import SessionFormat, built_in, format_named, format_of
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "session_format"
+PACKAGE = Path(__file__).with_name("shoebox_sessions.py")
 ID = "shoe-1"
 
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example as an installed package, built offline."""
+    """The format as an installed package."""
     target = tmp_path_factory.mktemp("installed")
-    source = tmp_path_factory.mktemp("source") / "shoebox"
-    shutil.copytree(EXAMPLE, source)  # a build leaves files beside its sources
-    uv = Path(sys.executable).with_name("uv")
-    subprocess.run(
-        [uv, "pip", "install", "--offline", "--no-deps", "--quiet", "--target", target, source],
-        check=True,
-        capture_output=True,
-    )
+    shutil.copy(PACKAGE, target)
+    about = target / "shoebox_sessions-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: shoebox-sessions\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[foldmark.session_formats]\nshoebox = shoebox_sessions:ShoeboxFormat\n")
     return target
 
 
@@ -40,7 +40,7 @@ class Shoebox:
     """A home with one Shoebox session."""
 
     def __init__(self, folder: Path, installed: Path | None) -> None:
-        self.database = folder / ".shoebox" / "sessions.sqlite"
+        self.site, self.database = installed, folder / ".shoebox" / "sessions.sqlite"
         self.database.parent.mkdir()
         self.path = self.database / ID
         self.environment = {
@@ -48,7 +48,7 @@ class Shoebox:
             "HOME": str(folder),
             "FOLDMARK_DB": str(folder / "log.db"),
             "FOLDMARK_ARCHIVE": str(folder / "archive"),
-            "PYTHONPATH": str(installed or ""),
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(installed or ""), os.environ.get("PYTHONPATH")))),
         }
         self._write("CREATE TABLE sessions (id TEXT, cwd TEXT)")
         self._write(
@@ -75,8 +75,7 @@ class Shoebox:
     def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
         program = "import sys; from foldmark.cli import main; sys.exit(main())"
         words = [sys.executable, "-c", program, *map(str, arguments)]
-        site = Path(self.environment["PYTHONPATH"]) if self.environment["PYTHONPATH"] else None
-        return forked.run(words, site=site, env=self.environment, capture_output=True, text=True)
+        return forked.run(words, site=self.site, env=self.environment, capture_output=True, text=True)
 
     def data(self, *arguments: str | Path) -> dict[str, object]:
         done = self.run(*arguments, "--json")
@@ -105,7 +104,7 @@ def test_the_session_of_an_installed_format_is_archived_and_searched(tmp_path: P
     shoebox.say("user", text="And the tea?")
     assert shoebox.data("sync")["grown"] == 1
     found = shoebox.run("search", "marmalade")
-    assert f"shoebox session {ID}" in found.stdout
+    assert f"Shoebox session {ID}" in found.stdout
     assert ID in shoebox.run("sessions").stdout
     # A copy in the archive still belongs to its format.
     assert shoebox.data("import", archived, "--as", "copy")["turns"] == 2
@@ -130,7 +129,7 @@ def test_an_unsupported_command_is_refused_in_one_line(tmp_path: Path, installed
 def test_without_the_package_its_sessions_are_left_alone(tmp_path: Path, installed: Path) -> None:
     shoebox = Shoebox(tmp_path, installed)
     shoebox.data("sync")
-    shoebox.environment["PYTHONPATH"] = ""
+    shoebox.site, shoebox.environment["PYTHONPATH"] = None, os.environ.get("PYTHONPATH", "")
     told = shoebox.run("import", shoebox.path)
     assert told.returncode == 1
     assert "Traceback" not in told.stderr
@@ -141,11 +140,11 @@ def test_without_the_package_its_sessions_are_left_alone(tmp_path: Path, install
 def test_a_format_that_fails_is_named(tmp_path: Path, installed: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(installed, broken)
-    (broken / "shoebox_sessions" / "__init__.py").write_text("raise RuntimeError('no shoes')\n")
+    (broken / "shoebox_sessions.py").write_text("raise RuntimeError('no shoes')\n")
     told = Shoebox(tmp_path, broken).run("import", ID)
-    assert told.returncode == 1
-    assert told.stderr.startswith("foldmark: the session format shoebox, which shoebox_sessions:ShoeboxFormat provides")
-    assert "no shoes" in told.stderr
+    assert told.returncode == 2
+    where = "shoebox_sessions:ShoeboxFormat, installed as foldmark.session_formats 'shoebox',"
+    assert told.stderr.startswith(f"foldmark: {where} fails: RuntimeError('no shoes')")
 
 
 def imported(environment: Mapping[str, str], code: str) -> set[str]:

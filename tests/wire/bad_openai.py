@@ -330,7 +330,7 @@ RESPONSES = [
         "calls",
         put("input", 2, "type", value="tool"),
         "input[2].type: must be one of message, function_call, function_call_output, reasoning, compaction, "
-        "web_search_call",
+        "web_search_call, file_search_call, code_interpreter_call, image_generation_call, mcp_call",
     ),
     _responses("calls", drop("input", 6), "input[4]: no function_call_output answers 'c1' before the next message"),
     _responses("calls", drop("input", 5), "input[6]: output for 'c2' answers no function_call before it"),

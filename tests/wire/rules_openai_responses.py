@@ -2,7 +2,7 @@
 
 Sources: those of `rules_openai`. Stricter than the API: a call's output before the next message (the API wants it
 anywhere after the call), system and developer items only at the beginning, no empty text, a user item or a tool's
-output at the end. Out of scope, thus unknown: every built-in tool but web search, and their items, stored prompts.
+output at the end. Out of scope, thus unknown: every built-in tool but web search, stored prompts.
 """
 
 from __future__ import annotations
@@ -121,6 +121,18 @@ def items(more: Mapping[str, Check]) -> dict[str, Check]:
         # The API made these items itself, and only the API can check their content.
         "compaction": record({**TYPE, "encrypted_content": filled}, {"id": filled, "created_by": filled, **more}),
         "web_search_call": record({**TYPE, "id": matching(r"^ws.*$")}, {"status": STATUS, "action": mapping, **more}),
+        "file_search_call": record(
+            {**TYPE, "id": filled, "queries": list_of(text)}, {"status": STATUS, "results": nullable(list_of(mapping))}
+        ),
+        "code_interpreter_call": record(
+            {**TYPE, "id": filled, "container_id": filled, "code": nullable(text)},
+            {"status": STATUS, "outputs": nullable(list_of(mapping))},
+        ),
+        "image_generation_call": record({**TYPE, "id": filled, "result": nullable(filled)}, {"status": STATUS}),
+        "mcp_call": record(
+            {**TYPE, "id": filled, "name": filled, "arguments": text, "server_label": filled},
+            {"status": STATUS, "output": nullable(text), "error": anything},
+        ),
     }
 
 

@@ -243,16 +243,21 @@ def without_credentials(address: str) -> str:
 
 def _clients(environment: Mapping[str, str]) -> Check:
     """Check the coding agents on the PATH. All are asked for their versions at the same time."""
-    from foldmark.live.agent_programs import AGENTS
+    from foldmark.live.live_agent import agent_named, agent_names
 
-    paths = {name: shutil.which(name, path=environment.get("PATH")) for name in AGENTS}
+    problems, rows, texts = list[Problem](), list[dict[str, Any]](), list[str]()
+    paths = dict[str, str | None]()
+    for name in agent_names():
+        try:
+            paths[name] = shutil.which(agent_named(name).program, path=environment.get("PATH"))
+        except FoldmarkError as error:
+            problems.append(Problem(f"{error}.", "Install its package in another version, or remove it."))
     answers: dict[str, str | None] = {}
     asked = [Asked(path) for path in paths.values() if path]
     until = monotonic() + PATIENCE
     for each in asked:
         each.thread.join(max(0.0, until - monotonic()))
         answers[each.path] = each.end()
-    problems, rows, texts = [], [], []
     for name, path in paths.items():
         if path is None:
             rows.append({"name": name, "path": None, "version": None})

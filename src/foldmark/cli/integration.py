@@ -115,9 +115,9 @@ def _check(program: str | None, verb: str, needed: bool) -> None:
     if program is None and needed:
         raise CommandError(f"name the program: `foldmark {verb} claude`")
     if program not in (None, "claude"):
-        from foldmark.live.agent_programs import AGENTS
+        from foldmark.live.live_agent import agent_names
 
-        known = f". `foldmark live {program}` needs no installation" if program in AGENTS else ""
+        known = f". `foldmark live {program}` needs no installation" if program in agent_names() else ""
         raise CommandError(f"cannot {verb} for '{one_line(program or '')[:40]}'; available: claude{known}")
 
 

@@ -19,7 +19,7 @@ from foldmark.rendering import harmless, json_text
 if TYPE_CHECKING:
     import socket
 
-    from foldmark.live.agent_programs import AgentProgram
+    from foldmark.live.live_agent import LiveAgent
     from foldmark.live.tally import Passed
 
 DEFAULT = "claude"
@@ -33,9 +33,9 @@ DEFAULT = "claude"
 @click.option(
     "--upstream",
     "given",
-    metavar="[WIRE=]URL",
+    metavar="[DIALECT=]URL",
     multiple=True,
-    help="The provider's base URL; by default the one that AGENT would use. WIRE is anthropic, openai or gemini.",
+    help="The provider's base URL; by default the one that AGENT would use. DIALECT is anthropic, openai or gemini.",
 )
 @click.option("--listening", type=int, hidden=True)
 @reporting
@@ -51,8 +51,8 @@ def live(
 ) -> int:
     """Run a coding agent and edit its context while it works.
 
-    AGENT is claude, codex, gemini, or any other program that takes its base URL from ANTHROPIC_BASE_URL,
-    OPENAI_BASE_URL or GOOGLE_GEMINI_BASE_URL. ARGUMENTS are passed on to it.
+    AGENT is claude, codex, gemini, one that an installed package adds, or any other program that takes its base URL
+    from ANTHROPIC_BASE_URL, OPENAI_BASE_URL or GOOGLE_GEMINI_BASE_URL. ARGUMENTS are passed on to it.
 
     The agent's requests go through Foldmark, which records its session as a conversation. Operations on that
     conversation act from the agent's next request on. Type them in the agent, as in :context, :drop 18, :restore 1204
@@ -67,14 +67,16 @@ def live(
     import socket
 
     from foldmark.live.addresses import outward
-    from foldmark.live.agent_programs import AGENTS, SECRET, AnyProgram, installed, run, supervised
     from foldmark.live.gateway import loopback_socket
+    from foldmark.live.live_agent import agent_named, agent_names
+    from foldmark.live.running import SECRET, installed, run, supervised
     from foldmark.live.tally import Tally
     from foldmark.live.upstreams import check_proxies, upstream_url
+    from foldmark.live.wires import wire_named
 
     if agent is None and not serve and listening is None:
-        raise click.UsageError(f"name the agent to run: {listing(AGENTS)}, or another program")
-    named = AGENTS.get(agent or DEFAULT) or AnyProgram(agent or DEFAULT)
+        raise click.UsageError(f"name the agent to run: {listing(agent_names())}, or another program")
+    named = agent_named(agent or DEFAULT)
     if not serve:
         named.check_runs()
     os.environ.update(named.told(arguments))
@@ -82,11 +84,13 @@ def live(
     os.environ.update(outward(named.environment(os.environ)))  # the gateway asks in the agent's place
     check_proxies()
     if listening is not None:
-        return _serve(setup, base, os.environ.pop(SECRET, ""), socket.socket(fileno=listening))
+        return _serve(setup, named, base, os.environ.pop(SECRET, ""), socket.socket(fileno=listening))
     if serve:
-        return _serve(setup, base, "", None, named)
+        return _serve(setup, named, base)
     # Report errors before the agent takes the screen.
     installed(named)
+    if named.wire:
+        wire_named(named.wire)
     for each in [base] if isinstance(base, str) else base.values():
         upstream_url(each)
     own = loopback_socket()
@@ -97,39 +101,40 @@ def live(
     folder = Path(setup.db).parent if Path(setup.db).is_absolute() else Path.cwd()
     where = f"loopback 127.0.0.1:{own.getsockname()[1]}"
     print(f"foldmark: ready; {sign}help inside the agent · {where}", file=sys.stderr)
-    upstreams = [base] if isinstance(base, str) else [f"{wire}={each}" for wire, each in base.items()]
+    upstreams = [base] if isinstance(base, str) else [f"{dialect}={each}" for dialect, each in base.items()]
     words = [word for each in upstreams for word in ("--upstream", each)]
     tally = Tally()
-    with own, supervised(own, secret, ["--db", setup.db, "live", *words], folder / "live.log", tally.read):
-        code = run(named, arguments, url, own=named.is_own(base))
+    with own, supervised(own, secret, ["--db", setup.db, "live", *words], folder / "live.log", tally.read, named.name):
+        code = run(named, arguments, url, base)
     print(harmless(f"foldmark: {tally.closing(named.resumed)}"), file=sys.stderr)
     return code
 
 
 def _serve(
     setup: Setup,
+    agent: "LiveAgent",
     base: str | dict[str, str],
-    secret: str,
-    own: "socket.socket | None",
-    shown: "AgentProgram | None" = None,
+    secret: str = "",
+    own: "socket.socket | None" = None,
 ) -> int:
+    """Run a gateway at a socket that another process has made, or at a new one, whose address is printed."""
     import logging
     from hashlib import blake2b
 
-    from foldmark.live.agent_programs import READY
     from foldmark.live.gateway import Gateway
+    from foldmark.live.running import READY
     from foldmark.live.sessions import Sessions
     from foldmark.live.tally import Tally
 
     logging.basicConfig(format="%(asctime)s %(name)s %(message)s")
     with setup.log(create=True) as log:
         run = blake2b(secret.encode(), digest_size=16).hexdigest() if secret else ""
-        sessions = Sessions(log, Path.cwd().name or "/", base, os.environ, run=run)
-        sessions.tally = Tally() if shown is not None else Tally(_report)
+        sessions = Sessions(log, Path.cwd().name or "/", base, os.environ, run=run, client=agent)
+        sessions.tally = Tally() if own is None else Tally(_report)
         try:
             with Gateway(base, secret=secret, sessions=sessions, listening=own, environment=os.environ) as gateway:
-                if shown is not None:
-                    for variable, url in shown.variables(gateway.url, own=shown.is_own(base)).items():
+                if own is None:
+                    for variable, url in agent.variables(gateway.url, base).items():
                         print(f"{variable}={url}", flush=True)
                     print("Set this where the agent runs. Ctrl-C ends the gateway.", file=sys.stderr)
                     with suppress(KeyboardInterrupt):
@@ -139,8 +144,8 @@ def _serve(
                     sys.stdin.buffer.read()  # standard input ends with the process that started this one
         finally:
             sessions.close()
-        if shown is not None:
-            print(harmless(f"foldmark: {sessions.tally.closing(shown.resumed)}"), file=sys.stderr)
+        if own is None:
+            print(harmless(f"foldmark: {sessions.tally.closing(agent.resumed)}"), file=sys.stderr)
     return 0
 
 

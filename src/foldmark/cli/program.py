@@ -92,10 +92,7 @@ _GROUPS = {
 _COMMANDS = {name: target for group in _GROUPS.values() for name, target in group.items()}
 
 _WORDS = {
-    "claude": "live claude",
-    "codex": "live codex",
     "config": "do NAME '/config get'",
-    "gemini": "live gemini",
     "help": "--help",
     "init": "install claude",
     "list": "conversations",
@@ -138,9 +135,10 @@ class _Program(Group):
         from shlex import quote
 
         from foldmark.commands import REGISTRY
+        from foldmark.live.live_agent import agent_names
 
         typed = words[0].lower()
-        if rest := _WORDS.get(typed):
+        if rest := _WORDS.get(typed) or (f"live {typed}" if typed in agent_names() else ""):
             about = f"{words[1]} " if words[1:] and words[1] in _COMMANDS else ""
             if rest not in ctx.help_option_names:
                 return f"that is `foldmark {rest}`"

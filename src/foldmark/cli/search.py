@@ -214,6 +214,8 @@ def _place(hit: SearchResult) -> str | None:
 def _group(
     hits: Sequence[SearchResult], bold: bool, neighbours: Mapping[SearchResult, Sequence[PassageMessage]]
 ) -> list[str]:
+    from foldmark.formats.session_format import title_of
+
     first = hits[0]
     date = (first.at or "no date")[:10]
     if first.source == "memo":
@@ -221,7 +223,7 @@ def _group(
     elif first.source == "conversation":
         lines = [f"{date}  conversation '{one_line(first.name)}', agent {first.id[:8]}"]
     else:
-        lines = [f"{date}  {one_line(first.name)}  {first.program} session {one_line(first.id)}"]
+        lines = [f"{date}  {one_line(first.name)}  {title_of(first.source)} session {one_line(first.id)}"]
     for hit in hits:
         lines.append(f"  {hit.who}: {marked(hit.snippet, hit.highlights, bold=bold)}")
         if (at := _place(hit)) is not None:

@@ -148,13 +148,12 @@ def _tree_lines(tree: "Node", time_of: Callable[[str], str]) -> Iterator[str]:
 
 def _session_line(node: "Node", time_of: Callable[[str], str]) -> str:
     """Return one session's line: its number, id, folder, times, and reason for its end."""
-    from foldmark.core.search import PROGRAMS
-    from foldmark.formats.session_format import DEFAULT
+    from foldmark.formats.session_format import DEFAULT, title_of
 
     known, archived = node.known, node.archived
     parts = [f"{known.session_number}." if known else "", node.session_id]
     if node.kind != DEFAULT:
-        parts.append(PROGRAMS.get(node.kind, node.kind))
+        parts.append(title_of(node.kind))
     if archived and archived.project:
         parts.append(archived.project)
     began, ended = _times(node)

@@ -196,11 +196,14 @@ def listed(entry: RecallEntry, wording: Wording) -> list[HighlightedLine]:
     if isinstance(entry, SearchResult):
         tags = f" [{one_line(entry.name)}]" if entry.name else ""
         return [HighlightedLine(f"- {_date(entry.at)}: memo {entry.id}{tags}"), _snippet(entry)]
+    from foldmark.formats.session_format import title_of  # most commands need no formats
+
     best = entry.hits[0]
+    program = title_of(best.source)
     others = [hit.line for hit in entry.hits[1:] if hit.file == best.file]
     also = f" (also line{'s' * (len(others) > 1)} {listing(others, ALSO)})" if others else ""
     return [
-        HighlightedLine(f"- {_date(entry.date)}: {one_line(entry.name)}, {best.program} session {one_line(entry.id)}"),
+        HighlightedLine(f"- {_date(entry.date)}: {one_line(entry.name)}, {program} session {one_line(entry.id)}"),
         _snippet(best, f"{best.who}: "),
         HighlightedLine(f"    {wording.reads_on}{one_line(entry.place)}{also}"),
     ]

@@ -18,6 +18,7 @@ from foldmark.core.turns import Turn, naming, newest_turns
 from foldmark.core.wording import count, title, told_title
 from foldmark.cost.filling import portions
 from foldmark.cost.misses import Cached, cached, newest_cached, newest_turn
+from foldmark.documents.attachments import attachments
 from foldmark.log import Agent, Context, Result
 from foldmark.operations.history import sized
 from foldmark.sending import models
@@ -220,12 +221,7 @@ def message_title(message: Event) -> str:
 def _text(message: Event) -> str:
     if message.kind == "tool_call":
         return f"{(message.data or {}).get('name')}({message.content})"
-    if not message.content and message.data:
-        # Blocks are stored as a file or a caller wrote them, so they may have any form.
-        blocks = message.data.get("blocks")
-        kinds = [each.get("type") for each in blocks if isinstance(each, dict)] if isinstance(blocks, list) else []
-        return ", ".join(f"[{kind}]" for kind in kinds)
-    return message.content
+    return message.content or ", ".join(f"[{each.type}]" for each in attachments(message))
 
 
 def message_json(message: Event) -> dict[str, Any]:

@@ -122,9 +122,6 @@ SPEAKERS = ("user", "assistant", "thinking", "tool_call", "tool_result")
 FILTERED_ROLES = (*SPEAKERS, "client")
 """Values of `Filters.role` that a person may give. A client's own texts are found only by their role."""
 
-PROGRAMS = {"claude": "Claude Code", "codex": "Codex"}
-"""Names of the programs whose sessions are archived, by `SearchResult.source`."""
-
 
 class Phrase(NamedTuple):
     """Adjacent words; the last one may be only a prefix."""
@@ -168,8 +165,9 @@ ANY = Filters()
 class SearchResult(Struct, frozen=True):
     """A message or a memo found by a search.
 
-    `source` is claude, codex, conversation or memo; `id` is the session's, the agent's or the memo's; `name` is the
-    session's working folder, the conversation's name or the memo's tags; `role` is as in `Filters`, or memo.
+    `source` is the name of the session's format, conversation or memo; `id` is the session's, the agent's or the
+    memo's; `name` is the session's working folder, the conversation's name or the memo's tags; `role` is as in
+    `Filters`, or memo.
     `all_words` is True if the message has every word of the query; a higher `score` is better. `snippet` is one line;
     `highlights` are the (start, end) positions of the query's words in it. A session's message is in line `line` of
     `file`; a conversation's message is the event `event_id`, and `visible` is True if it is in the context.
@@ -194,11 +192,6 @@ class SearchResult(Struct, frozen=True):
     def who(self) -> str:
         """The role and the tool of the message, on one line."""
         return one_line(f"{self.role} {self.tool}" if self.tool else self.role)
-
-    @property
-    def program(self) -> str:
-        """The name of the program that wrote the session; for other results, the source."""
-        return PROGRAMS.get(self.source, self.source)
 
 
 _UNFOUND = pattern(r"(?:mcp_.*foldmark__?)?(?:filter_context|query_db|recall)")

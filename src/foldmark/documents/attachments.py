@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.core.events import Event
+from foldmark.core.request import CARRIED
 from foldmark.core.wording import count, one_line
 
 _THOUGHTS = ("thinking", "redacted_thinking", "reasoning")
@@ -42,13 +43,16 @@ class Attachment(Struct, frozen=True):
 
 
 def attachments(event: Event) -> list[Attachment]:
-    """Return the blocks of a message."""
+    """Return the blocks of a message, which may have any form. One that is kept for its provider has the provider's
+    type."""
     blocks = (event.data or {}).get("blocks")
     return [_attachment(block) for block in blocks] if isinstance(blocks, list) else []
 
 
 def _attachment(block: Any) -> Attachment:
     kind = _text(block, "type") or "block"
+    if kind == CARRIED and isinstance(block.get("block"), dict):
+        return _attachment(block["block"])
     source = block.get("source") if isinstance(block, dict) else None
     packed = _text(source, "data")
     if kind in _THOUGHTS:

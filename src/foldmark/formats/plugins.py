@@ -5,24 +5,25 @@ other code only reads lines.
 """
 
 import os
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-from foldmark.core.errors import FoldmarkError
-from foldmark.plugins import entry_points
-
-GROUP = "foldmark.session_formats"
-"""The group of entry points, each of which names a class derived from `formats.SessionFormat`."""
+from foldmark.plugins import SESSION_FORMATS, find, names
 
 _OWN = (".jsonl", ".zst")
 """Suffixes of files of the built-in formats."""
 
 
-@lru_cache(maxsize=1)
+@cache
+def plugin(name: str) -> Any | None:
+    """Return the installed `SessionFormat` of this name; None if there is none. Raises CommandError if it fails."""
+    return find(SESSION_FORMATS, name, object)
+
+
 def plugins() -> tuple[Any, ...]:
-    """Return a `formats.SessionFormat` for each entry point. Raises FoldmarkError if one cannot be loaded."""
-    return tuple(_loaded(point) for point in sorted(entry_points(GROUP), key=lambda each: each.name))
+    """Return all installed formats. Raises CommandError if one of them fails."""
+    return tuple(map(plugin, names(SESSION_FORMATS)))
 
 
 def custom_format(path: Path) -> Any | None:
@@ -67,14 +68,3 @@ def size_and_time(path: Path) -> tuple[int, int]:
             return sum(each.st_size for each in found), max((each.st_mtime_ns for each in found), default=0)
     stat = path.stat()
     return stat.st_size, stat.st_mtime_ns
-
-
-def _loaded(point: Any) -> Any:
-    name = f"the session format {point.name}, which {point.value} provides,"
-    try:
-        found = point.load()()
-    except Exception as error:
-        raise FoldmarkError(f"{name} fails: {error!r}") from error
-    if found.name != point.name:
-        raise FoldmarkError(f"{name} has another name, {found.name!r}")
-    return found

@@ -7,6 +7,15 @@ from urllib.parse import urlsplit
 ANTHROPIC, OPENAI = "https://api.anthropic.com", "https://api.openai.com/v1"
 """The base URLs of the providers that have the version of their API in every path."""
 
+GEMINI = "https://generativelanguage.googleapis.com"
+
+BASE_URLS = {
+    "anthropic": ("ANTHROPIC_BASE_URL", ANTHROPIC),
+    "openai": ("OPENAI_BASE_URL", OPENAI),
+    "gemini": ("GOOGLE_GEMINI_BASE_URL", GEMINI),
+}
+"""For each dialect, the variable from which its provider's SDK takes a base URL, and the provider's own."""
+
 CERTIFICATES = ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "CODEX_CA_CERTIFICATE")
 """Variables that name a file of certificates which an agent trusts besides those of the system."""
 

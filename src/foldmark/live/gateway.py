@@ -239,7 +239,7 @@ class Forwarder:
             if made.taken is None or answer.status_code != 200:
                 pieces = _pieces(answer)
             else:
-                weaver = None if made.weaver is None else made.weaver(_is_stream(answer))
+                weaver = _weaver(made, answer)
                 headers = headers if weaver is None else [each for each in headers if each[0] not in _OF_THE_BYTES]
                 pieces = _kept(answer, made.taken, weaver)
             back = StreamingResponse(pieces, answer.status_code)
@@ -349,6 +349,15 @@ async def _kept(answer: httpx.Response, taken: Taken, weaver: Weaver | None) -> 
             taken(plain, _is_stream(answer), whole)
         elif whole:
             LOG.warning("an answer was not recorded: %s", _unread(answer))
+
+
+def _weaver(made: Answering, answer: httpx.Response) -> Weaver | None:
+    """Return what puts a text before an answer; None if there is none, or if it fails: the answer is then passed on."""
+    try:
+        return None if made.weaver is None else made.weaver(_is_stream(answer))
+    except Exception as error:
+        LOG.warning("a text is not shown before an answer: %s", type(error).__name__)
+        return None
 
 
 def _is_stream(answer: httpx.Response) -> bool:

@@ -7,8 +7,8 @@ agent ends, the line at the end has it. Each is given once.
 import logging
 from collections.abc import Mapping, Sequence
 
-from foldmark.live.claude_settings import LEAST_IDLE, idle_tokens
 from foldmark.live.clients.dialect import ClientMessage, ClientRequest, MisplacedError
+from foldmark.live.live_agent import IdleCompaction
 from foldmark.live.prompts import is_not_done
 from foldmark.live.transcript import ClientTranscript
 
@@ -30,19 +30,22 @@ def note(
 ) -> list[str]:
     """Give a transcript the notices that a request is a reason for, and return the names of those to be given once for
     all. `environment` locates the client's settings."""
-    dialect, found, once = request.dialect, list[str](), list[str]()
+    agent, found, once = request.dialect.agent, list[str](), list[str]()
     if transcript.resumed and not transcript.named:
         transcript.resumed = False
         prompts = _unrecorded(transcript, request.messages)
         if prompts and transcript.is_edited(transcript.standing()):
             found.append(_resumed(prompts))
-    if not transcript.named and transcript.filled >= _NEAR * LEAST_IDLE and dialect.compacts_idle(headers, request):
-        limit = transcript.idle_limit = idle_tokens(environment)
-        if limit is not None and transcript.filled >= _NEAR * limit and IDLE not in transcript.noted:
+    large = agent.least_idle and not transcript.named and transcript.filled >= _NEAR * agent.least_idle
+    if large and request.dialect.cache_asked(request):  # it compacts before the cache expires
+        compaction = agent.idle_compaction(headers, environment)
+        limit = transcript.idle_limit = None if compaction is None else compaction.tokens
+        near = limit is not None and transcript.filled >= _NEAR * limit
+        if compaction is not None and near and IDLE not in transcript.noted:
             transcript.noted |= {IDLE}
             once.append(IDLE)
-            found.append(_compacts(transcript.filled, limit, sign))
-    transcript.shows = dialect.weaves and dialect.is_attended(headers)
+            found.append(_compacts(transcript.filled, compaction, sign))
+    transcript.shows = request.dialect.weaves and agent.is_attended(headers)
     if found:
         transcript.unsaid = "\n\n".join(filter(None, (transcript.unsaid, *found)))
         LOG.warning("%s", transcript.unsaid)
@@ -86,9 +89,9 @@ def _whole(why: MisplacedError, sign: str) -> str:
     )
 
 
-def _compacts(filled: int, limit: int, sign: str) -> str:
+def _compacts(filled: int, compaction: IdleCompaction, sign: str) -> str:
     return (
-        f"foldmark: this session holds ~{filled // 1000:,}K tokens. From {limit // 1000:,}K on, Claude Code puts a "
-        f"summary in its place once it has been idle for 54 minutes. {sign}drop and {sign}evict make it smaller; "
-        '"idleCompaction": false in settings.json turns this off.'
+        f"foldmark: this session holds ~{filled // 1000:,}K tokens. From {compaction.tokens // 1000:,}K on, "
+        f"{compaction.title} puts a summary in its place once it has been idle for {compaction.minutes} minutes. "
+        f"{sign}drop and {sign}evict make it smaller; {compaction.off} turns this off."
     )

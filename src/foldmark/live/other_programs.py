@@ -39,13 +39,13 @@ def answer_of(
     upstream: str | Mapping[str, str], environment: Mapping[str, str], by: Asked, asked: Request
 ) -> ClientAnswer:
     """Return the model's answer to one of Foldmark's own questions, asked with the credentials of the request `by`.
-    `upstream` is a base URL, or one for each wire by its name. Raises ProviderError."""
+    `upstream` is a base URL, or one for each dialect. Raises ProviderError."""
     dialect = by.request.dialect
     kept = {name: value for name, value in by.headers.items() if name in dialect.credentials}
     target, body = dialect.question(asked, by.request)
     try:
         with question_client(environment) as client:
-            base = upstream_url(upstream if isinstance(upstream, str) else upstream[dialect.name])
+            base = upstream_url(upstream if isinstance(upstream, str) else upstream[dialect.dialect])
             url = base.copy_with(raw_path=target_at(base, target.encode()))
             came = client.post(url, content=body, headers={**kept, "content-type": "application/json"})
     except httpx.HTTPError as error:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -22,15 +23,12 @@ from foldmark.cost.spending import lifetime_of
 from foldmark.live import notices, prompts
 from foldmark.live.answering import Answering
 from foldmark.live.asking import AskedFor, asked_in_request
-from foldmark.live.clients.anthropic import ANTHROPIC
 from foldmark.live.clients.dialect import ClientDialect, ClientRequest, MisplacedError
-from foldmark.live.clients.gemini import GEMINI
-from foldmark.live.clients.openai import OPENAI
-from foldmark.live.clients.openai_chat import CHAT
 from foldmark.live.clients.reading import RequestReader
 from foldmark.live.evicting import Evictor
 from foldmark.live.executing import Executor
 from foldmark.live.leaving_out import EditedMessages, KnownMessage, edited, repeated, without_own
+from foldmark.live.live_agent import AnyProgram, LiveAgent
 from foldmark.live.other_programs import Asked, OtherPrograms, answer_of
 from foldmark.live.quoted import LeftMessages
 from foldmark.live.recording import Recorder
@@ -38,6 +36,7 @@ from foldmark.live.sizes import PassedOn
 from foldmark.live.tally import Tally
 from foldmark.live.transcript import ClientTranscript, binds, named_transcript, sub_agent
 from foldmark.live.unnamed import UnnamedSessions, UnnamedSubAgents
+from foldmark.live.wires import wires_of
 from foldmark.log import Log
 from foldmark.request.client_sizes import LOCAL
 from foldmark.sending.models import CLIENT
@@ -53,9 +52,6 @@ LONGEST_EDIT = 10.0
 
 T = TypeVar("T")
 
-DIALECTS: tuple[ClientDialect, ...] = (ANTHROPIC, OPENAI, CHAT, GEMINI)
-"""The wires that are recorded."""
-
 
 class Prepared(NamedTuple):
     """A request, its transcript (None outside a conversation), the commands in it, and its edited messages unless there
@@ -68,9 +64,9 @@ class Prepared(NamedTuple):
 
 
 class Sessions:
-    """The sessions of one client in a folder.
+    """The sessions of one client in a folder. `client` is its agent, by default any program.
 
-    `upstream` is a base URL, or one for each wire by its name. `run` is the same for all gateways of one run of the
+    `upstream` is a base URL, or one for each dialect. `run` is the same for all gateways of one run of the
     client. `others` manages the information for other programs and their questions; `environment` locates their files,
     and without it there are none. It also names certificates to trust."""
 
@@ -82,7 +78,9 @@ class Sessions:
         environment: Mapping[str, str] | None = None,
         *,
         run: str = "",
+        client: LiveAgent | None = None,
     ) -> None:
+        self._wires = wires_of(client or AnyProgram())
         self._log, self._folder, self._upstream, self._sign = log, folder, upstream, log.given.live_sign
         self._environment = environment or {}
         self.others = OtherPrograms(self._environment, self._asked)
@@ -110,7 +108,7 @@ class Sessions:
 
     def reads(self, target: str) -> bool:
         """Return True if a target (path and query) is that of a conversation's requests."""
-        return _dialect_of(target) is not None
+        return self._dialect_of(target) is not None
 
     async def pass_on(self, target: str, headers: Mapping[str, str], body: bytes) -> Answering:
         """Return the outcome for a request. On any failure, the request is passed on unchanged."""
@@ -240,11 +238,22 @@ class Sessions:
         self._later(partial(self.others.note, transcript, headers, request))
         self._later(partial(self.others.tell, transcript))
 
+    def _dialect_of(self, target: str) -> ClientDialect | None:
+        """Return the wire of a request by its path; None if it does not belong to a conversation."""
+        path = target.partition("?")[0]
+        for dialect in self._wires:
+            try:
+                if dialect.reads(path):
+                    return dialect
+            except Exception as error:  # of another package: the request is passed on
+                LOG.warning("the wire '%s' fails: %s", dialect.name, type(error).__name__, exc_info=_DEBUG)
+        return None
+
     # In the editor's thread
 
     def _prevented(self, target: str, headers: Mapping[str, str], body: bytes) -> None:
         """Count and record a request that was passed on unchanged, if it can be read and its session is known."""
-        dialect = _dialect_of(target)
+        dialect = self._dialect_of(target)
         with suppress(ValueError):
             assert dialect is not None
             request = self._reader.read(dialect, target, headers, body)
@@ -260,7 +269,7 @@ class Sessions:
 
     def _prepared(self, target: str, headers: Mapping[str, str], body: bytes) -> Prepared:
         """Read a request, find its transcript, and edit it unless there are commands in it."""
-        dialect = _dialect_of(target)
+        dialect = self._dialect_of(target)
         assert dialect is not None
         request = self._reader.read(dialect, target, headers, body)
         if self._line in request.texts:
@@ -294,7 +303,9 @@ class Sessions:
         if not head.tools and (head.session or begun) and not same:
             return None  # titles, quota probes
         if root is None and head.session:
-            root = named_transcript(self._log, self._folder, head.session, request.dialect, ClientTranscript)
+            root = named_transcript(
+                self._log, self._folder_of(request), head.session, request.dialect, ClientTranscript
+            )
         elif root is None:
             root = self._unnamed.begin(request.dialect)
         self._transcripts[root.session] = root
@@ -307,6 +318,10 @@ class Sessions:
         if head.agent not in self._transcripts:
             self._transcripts[head.agent] = sub_agent(root, head.agent)
         return self._transcripts[head.agent]
+
+    def _folder_of(self, request: ClientRequest) -> str:
+        """Return the name of the client's working folder; by default that of the gateway."""
+        return Path(request.head.folder).name or self._folder
 
     def _beside(self, request: ClientRequest) -> EditedMessages:
         """Return the messages of a request outside the conversation: any part of a conversation that it repeats is sent
@@ -326,7 +341,7 @@ class Sessions:
                 if shown.changed:
                     raw = shown.messages
                     break
-        left = LeftMessages(self._log, self._folder, dialect)
+        left = LeftMessages(self._log, self._folder_of(request), dialect)
         made = [clean for each in raw if (clean := prompts.without_repeated(dialect, each, self._sign, left))]
         return EditedMessages(made, "", changed=made != [each.raw for each in request.sent])
 
@@ -369,12 +384,6 @@ class Sessions:
 def _logged(done: "Future[Any]") -> None:
     if not done.cancelled() and (error := done.exception()) is not None:
         LOG.warning("a message was not recorded: %s", type(error).__name__, exc_info=error if _DEBUG else None)
-
-
-def _dialect_of(target: str) -> ClientDialect | None:
-    """Return the wire of a request by its path; None if it does not belong to a conversation."""
-    path = target.partition("?")[0]
-    return next((dialect for dialect in DIALECTS if dialect.reads(path)), None)
 
 
 _AS_IT_CAME = EditedMessages([], "", changed=False)

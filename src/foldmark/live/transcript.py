@@ -241,7 +241,7 @@ class ClientTranscript(TranscriptView):
         return log.agent(self.children[named])
 
     def _begin(self) -> None:
-        self._record({"session": self.session, "wire": self.dialect.provider})
+        self._record({"session": self.session, "wire": self.dialect.name})
         if self.agent.standing().config.sliding_context_tokens:
             # The client decides how far back its requests reach; a chat on this conversation must not show another
             # window.
@@ -321,7 +321,7 @@ class ClientTranscript(TranscriptView):
         return TOLD - event_id if part.kind == "client" else event_id
 
     def _append_event(self, part: Part) -> int:
-        agent, dialect = self.agent, self.dialect.name
+        agent, dialect = self.agent, self.dialect.dialect
         if isinstance(part, CallMessage):
             return agent.append_tool_call(part.name, part.args, call_id=part.call_id, dialect=dialect, data=part.data)
         if isinstance(part, ResultMessage):

@@ -97,7 +97,7 @@ class UnnamedSessions:
 
 
 def _opened(agent: Agent, dialect: ClientDialect) -> ClientTranscript | None:
-    session = client_session(agent, dialect.provider)
+    session = client_session(agent, dialect.name)
     return None if session is None else ClientTranscript(agent, session, dialect)
 
 

@@ -20,7 +20,7 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains
 from foldmark.live.asking import AskedFor, asked_line
-from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage, ClientRequest, decoded
+from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage, ClientRequest, decoded, text_of
 from foldmark.live.leaving_out import ContextView, EditMemory, KnownMessage, aligned, asked_in
 from foldmark.live.prompts import command_in, is_not_done
 from foldmark.live.recognizing import Injected, Thoughts, recognized
@@ -462,5 +462,5 @@ class TranscriptView:
         # The files that a refused text names follow it.
         ends = [len(message.blocks) if each.joined else each.block + 1 for each in commands]
         blocks = [at for each, end in zip(commands, ends, strict=True) for at in range(each.block, end)]
-        announced = [at - 1 for at in blocks if at and self.dialect.announces(message.blocks[at - 1])]
+        announced = [at - 1 for at in blocks if at and self.dialect.agent.announces(text_of(message.blocks[at - 1]))]
         return sorted({*blocks, *announced})

@@ -40,7 +40,7 @@ def check_not_compacted(moment: Snapshot, at: Standing, position: int) -> None:
 
 def client_session(agent: Agent, wire: str = "") -> str | None:
     """Return the client's id of the session that a gateway recorded into this conversation; None for any other
-    conversation, or if `wire` (the provider whose requests the client sends) is given and differs."""
+    conversation, or if the name of its `wire` is given and differs."""
     with agent.reading() as (moment, _):
         about = client_record(moment, agent.id)
     if about is None or (wire and about.get("wire") != wire):

@@ -18,9 +18,10 @@ from foldmark.commands.show import message_line
 from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.request import ToolSpec
-from foldmark.core.search import PROGRAMS, SPEAKERS, Filters, SearchResult, passage_lines
+from foldmark.core.search import SPEAKERS, Filters, SearchResult, passage_lines
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count, one_line, remarks
+from foldmark.formats.session_format import title_of
 from foldmark.log.memos import memo_with_id
 from foldmark.log.outlines import NoVectorsError
 from foldmark.mcp.conversations import Conversations, ToolUse
@@ -166,7 +167,7 @@ def _lines(found: Sequence[Sequence[SearchResult]], concepts: Sequence[str] | No
 
 
 def _title(hit: SearchResult) -> str:
-    kind = f"{PROGRAMS[hit.source]} session" if hit.source in PROGRAMS else hit.source
+    kind = f"{title_of(hit.source)} session" if hit.file else hit.source
     parts = ((hit.at or "no date")[:10], one_line(hit.name), f"{kind} {one_line(hit.id)}")
     return " · ".join(part for part in parts if part)
 

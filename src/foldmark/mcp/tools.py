@@ -35,7 +35,7 @@ from foldmark.cost.misses import newest_turn
 from foldmark.editing.offers import consented, described
 from foldmark.formats.places import NoSessionError, find, recognized
 from foldmark.formats.session_file import SessionFileError
-from foldmark.formats.session_format import SessionPath, format_named
+from foldmark.formats.session_format import SessionPath, format_named, formats
 from foldmark.log import Agent, Result
 from foldmark.mcp.conversations import ARGUMENT, Conversations, ToolUse
 from foldmark.mcp.search import READ, SEARCH, Read, SearchArguments, read, search
@@ -152,9 +152,8 @@ def _session_meters(named: str | None) -> list[str]:
         found = recognized(found)
     if named is not None:
         return [_session_meter(found)]
-    anywhere = {
-        name: value for name, value in os.environ.items() if name not in ("CLAUDE_CODE_SESSION_ID", "CODEX_THREAD_ID")
-    }
+    inside = {each.running for each in formats()}
+    anywhere = {name: value for name, value in os.environ.items() if name not in inside}
     with suppress(NoSessionError):
         newest = find(None, Path.cwd(), anywhere)
         if newest.path.stat().st_mtime > found.path.stat().st_mtime:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from foldmark.formats.claude.told import INJECTED
+from foldmark.formats.claude.told import is_injected
 from foldmark.live.clients.anthropic import ANTHROPIC
 from foldmark.live.clients.dialect import SentMessage, decoded
 from foldmark.live.leaving_out import EditedMessages
@@ -269,7 +269,7 @@ def _place(block: Mapping[str, Any]) -> Place | None:
 
 def _is_injected(role: str, block: Mapping[str, Any]) -> bool:
     """Return True for a text that the client adds by itself."""
-    return role == "user" and block.get("type") == "text" and INJECTED.match(str(block.get("text", ""))) is not None
+    return role == "user" and block.get("type") == "text" and is_injected(str(block.get("text", "")))
 
 
 def _follows_text(blocks: Sequence[Mapping[str, Any]], block: Mapping[str, Any]) -> bool:

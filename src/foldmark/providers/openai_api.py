@@ -14,6 +14,7 @@ from foldmark.dialects.bodies import Json
 from foldmark.dialects.openai.stream import CompletionReader, failure_in, masked, refusal
 from foldmark.providers.registry import Access
 from foldmark.providers.sdk import ModelServer, host, imported, streamed
+from foldmark.wires import responses
 
 OWN_HOSTS = ("api.openai.com", "eu.api.openai.com", "us.api.openai.com")
 """Hosts of OpenAI's own service."""
@@ -115,13 +116,10 @@ def countable(chat: Json) -> Json:
             case "system":
                 instructions.append(content if isinstance(content, str) else "".join(part["text"] for part in content))
             case "tool":
-                items.append({"type": "function_call_output", "call_id": message["tool_call_id"], "output": parts})
+                items.append(responses.result(message["tool_call_id"], parts))
             case "assistant":
                 items += [{"role": "assistant", "content": content}] if content else []
-                items += [
-                    {"type": "function_call", "call_id": call["id"], **call["function"]}
-                    for call in message.get("tool_calls", ())
-                ]
+                items += [responses.called(call["id"], **call["function"]) for call in message.get("tool_calls", ())]
             case role:
                 items.append({"role": role, "content": parts})
     body: Json = {"model": chat["model"], "input": items}
@@ -137,7 +135,7 @@ def countable(chat: Json) -> Json:
 def _part(part: Json) -> Json:
     match part["type"]:
         case "text":
-            return {"type": "input_text", "text": part["text"]}
+            return responses.text_part(part["text"])
         case "file":
-            return {"type": "input_file", **part["file"]}
-    return {"type": "input_image", "image_url": part["image_url"]["url"], "detail": "auto"}
+            return responses.file_part(part["file"])
+    return responses.image_part(part["image_url"]["url"])

@@ -21,6 +21,7 @@ import msgspec
 
 from foldmark.core.assembly import media
 from foldmark.core.errors import CommandError
+from foldmark.wires.parts import SEALED
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
@@ -193,7 +194,7 @@ REPLY = 3
 TOOLS = 9
 """Tokens around the declarations of tools."""
 
-SEALED = (880, 8)
+SEALED_TOKENS = (880, 8)
 """Encrypted thinking: number of free characters, then characters per token. OpenAI publishes neither; in recorded
 requests of GPT-5, a sealed block of 900 characters costs almost nothing and one of 1,400 about 64 tokens."""
 
@@ -219,7 +220,7 @@ def _item(item: Mapping[str, Any]) -> int:
     """Return the tokens of a message in either API, or of a Responses item: a call, a result, thinking."""
     total = MESSAGE + sum(_content(item.get(key)) for key in ("role", "name", "content", "arguments", "output"))
     total += _content(item.get("summary"))
-    calls, sealed = item.get("tool_calls"), item.get("encrypted_content")
+    calls, sealed = item.get("tool_calls"), item.get(SEALED)
     if isinstance(calls, list):
         functions = [call.get("function") for call in calls if isinstance(call, Mapping)]
         total += sum(
@@ -229,7 +230,7 @@ def _item(item: Mapping[str, Any]) -> int:
             for key in ("name", "arguments")
         )
     if isinstance(sealed, str):
-        free, each = SEALED
+        free, each = SEALED_TOKENS
         total += max(0, len(sealed) - free) // each
     return total
 

@@ -12,8 +12,7 @@ Made: each block has the plainest form that the API accepts, without its other m
 refuse is left out, because it would make the whole conversation useless.
 """
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -77,8 +76,8 @@ class ReadBlocks(NamedTuple):
     complete: bool
 
 
-def read_user(blocks: Sequence[Any], injected: re.Pattern[str], speaker: str = "user") -> ReadBlocks:
-    """Read the blocks of a user's message. A text that begins with `injected` is the client's; any other is of the
+def read_user(blocks: Sequence[Any], is_injected: Callable[[str], bool], speaker: str = "user") -> ReadBlocks:
+    """Read the blocks of a user's message. A text that `is_injected` is the client's; any other is of the
     `speaker`."""
     parts: list[Part] = []
     attached = []
@@ -87,7 +86,7 @@ def read_user(blocks: Sequence[Any], injected: re.Pattern[str], speaker: str = "
         kind = kind_of(block)
         text = block if isinstance(block, str) else block.get("text") if kind == "text" else None
         if isinstance(text, str):
-            parts.append(TextMessage("client" if injected.match(text) else speaker, text))
+            parts.append(TextMessage("client" if is_injected(text) else speaker, text))
         elif kind == RESULT and filled_text(block.get("tool_use_id")):
             parts.append(_read_result(block))
         elif kind in USERS:

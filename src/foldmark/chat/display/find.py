@@ -16,6 +16,7 @@ from foldmark.core.search import FILTERED_ROLES, Excerpt, PassageMessage, Search
 from foldmark.core.segments import contains
 from foldmark.core.wording import count, one_line
 from foldmark.cost.messages import NextMessages, next_messages
+from foldmark.formats.session_format import title_of
 from foldmark.log import Agent, Log
 from foldmark.log.search import message_excerpt
 from foldmark.tools.knowledge import archived_excerpt
@@ -37,11 +38,12 @@ class FoundHit(NamedTuple):
         """The author, time and place of the hit, in one line."""
         result, named = self.result, one_line(self.result.name)
         out = "" if result.visible else ", out there"
+        program = title_of(result.source) if self.place == "session" else ""
         where = {
             "own": self.where,
             "family": f"agent {named}{out}",
             "elsewhere": f"conversation {named}{out}",
-            "session": f"{result.program} session {result.id[:8]}, {named}",
+            "session": f"{program} session {result.id[:8]}, {named}",
             "memo": f"memo {result.id}{f' [{named}]' if named else ''}",
         }[self.place]
         number = f"message {result.event_id}" if result.event_id is not None else ""

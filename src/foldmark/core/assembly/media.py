@@ -153,10 +153,11 @@ def pages_of(data: str) -> int:
 def tokens_of(part: Mapping[str, Any]) -> int:
     """Return the estimated tokens of an image or a document in a request to any provider; 0 for any other part."""
     kind = part.get("type")
-    if kind in ("image", "image_url", "input_image"):
+    kind = kind.removeprefix("input_") if isinstance(kind, str) else None
+    if kind in ("image", "image_url"):
         return TOKENS
-    sources = {"document": part.get("source"), "file": part.get("file"), "input_file": part}
-    inner = sources.get(kind) if isinstance(kind, str) else part.get("inlineData")
+    sources = {"document": part.get("source"), "file": part.get("file", part)}
+    inner = sources.get(kind or "", part.get("inlineData"))
     data = inner.get("data", inner.get("file_data")) if isinstance(inner, Mapping) else None
     if not isinstance(data, str):
         return 0

@@ -15,6 +15,7 @@ from foldmark.core.request import AFTER, BOUND, LENGTH, Compacted, Kept, block_i
 from foldmark.dialects.bodies import text_parts
 from foldmark.wires.anthropic import RESULT, THINKING, USE, Block, is_hosted, kind_of, valid_thinking
 from foldmark.wires.lenient_json import as_object, as_text
+from foldmark.wires.parts import SEALED
 
 COMPACTION = "compaction"
 NAME = "Anthropic"
@@ -59,7 +60,7 @@ def use_kept(block: Mapping[str, Any]) -> Iterator[Kept]:
 def other_kept(block: Block, after: int, kept: int) -> Kept | Compacted:
     """Return any other block; `kept` is the number of blocks kept before it. A failed compaction replaces nothing."""
     text = as_text(block.get("content"))
-    if block["type"] == COMPACTION and (text.strip() or as_text(block.get("encrypted_content"))):
+    if block["type"] == COMPACTION and (text.strip() or as_text(block.get(SEALED))):
         return Compacted((block,), text, after, kept)
     return carry(block, after, "anthropic")
 

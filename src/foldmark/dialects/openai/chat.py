@@ -25,6 +25,7 @@ from foldmark.dialects.bodies import Json, arguments, described, text_parts, tok
 from foldmark.dialects.dialect import Dialect
 from foldmark.dialects.openai import models
 from foldmark.wires.lenient_json import as_object, as_text, objects_in
+from foldmark.wires.responses import TEXTS
 
 RESULT_MEDIA = "[Foldmark: images", "[Foldmark: documents"
 """Beginnings of the heading before the images and documents of a tool's result."""
@@ -162,7 +163,7 @@ def parse(answer: Json) -> tuple[Piece, ...]:
 def text_of(content: Any) -> str:
     """Return the text of a content, which is a string or a list of parts, some of them text."""
     return as_text(content) or "".join(
-        as_text(part.get("text")) for part in objects_in(content) if part.get("type") in ("text", "output_text")
+        as_text(part.get("text")) for part in objects_in(content) if part.get("type") in TEXTS
     )
 
 

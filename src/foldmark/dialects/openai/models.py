@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.dialects.bodies import Json, text_parts
+from foldmark.wires.responses import FUNCTION_OUTPUT
 
 _OWN = re.compile(r"(?:ft:)?(?:gpt-(?!oss)|chatgpt-|codex-|o\d)")
 _GPT = re.compile(r"gpt-(\d+)(?:\.(\d+))?(?![\d.])")
@@ -75,7 +76,7 @@ def mark_newest(messages: Iterable[Json], kind: str) -> None:
     """Set a breakpoint on the newest message or item that can carry one: a user message or a tool result that is not
     blank. Its text becomes a part of a `kind`."""
     for message in reversed(list(messages)):
-        if message.get("role") in ("user", "tool") or message.get("type") == "function_call_output":
+        if message.get("role") in ("user", "tool") or message.get("type") == FUNCTION_OUTPUT:
             field = "output" if "output" in message else "content"
             content = message[field]
             if parts := text_parts(content, kind) if isinstance(content, str) else content:

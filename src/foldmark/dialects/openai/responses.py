@@ -6,13 +6,13 @@ followed. Codex does the same. `max_output_tokens` is not sent: thinking counts 
 model's own limit applies.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 from foldmark.core.assembly.eviction import OPAQUE
 from foldmark.core.assembly.eviction import RESPONSES as READER
-from foldmark.core.assembly.media import Document, Medium
+from foldmark.core.assembly.media import Medium
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import Calls, ViewMessage
 from foldmark.core.errors import ProviderError
@@ -33,11 +33,14 @@ from foldmark.core.request import (
     carry,
     distinct,
 )
-from foldmark.dialects.bodies import Json, arguments, described, text_parts
+from foldmark.dialects.bodies import Json, arguments, described
 from foldmark.dialects.dialect import Dialect
 from foldmark.dialects.openai import models
 from foldmark.dialects.openai.chat import KEYED, cache_blocks, spent
+from foldmark.wires import responses
 from foldmark.wires.lenient_json import as_object, as_text, objects_in
+from foldmark.wires.parts import SEALED
+from foldmark.wires.responses import COMPACTION, FUNCTION, FUNCTION_OUTPUT, INPUT_TEXT, MESSAGE, PICTURE, THINKING
 
 APART = "\n\n"
 """Separator between the messages of one response."""
@@ -45,14 +48,8 @@ APART = "\n\n"
 PHASES = ("commentary", "final_answer")
 """Phases of a model's message."""
 
-MESSAGE = "message"
-"""The type of a kept block with the fields of an answer's message other than its text."""
-
-_OURS = ("message", "function_call", "function_call_output", "reasoning", "compaction")
+_OURS = (MESSAGE, FUNCTION, FUNCTION_OUTPUT, THINKING, COMPACTION)
 """Items that are built here and sent in their own form."""
-
-_PICTURES = ("image_generation_call",)
-"""Items that are not sent again: images drawn by a model are not part of a context."""
 
 _WHY = {"max_output_tokens": "length", "content_filter": "refused"}
 
@@ -66,14 +63,14 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     """
     steps = [_called(model, step) if isinstance(step, Calls) else _message_items(model, step) for step in prompt.steps]
     if models.own(model) and not models.reasons(model):  # the API refuses another model's reasoning in this case
-        steps = [[item for item in step if item.get("type") != "reasoning"] for step in steps]
+        steps = [[item for item in step if not responses.is_thinking(item)] for step in steps]
     unpaired = _unpaired(list(chain(*steps)))
     steps = [[item for item in step if id(item) not in unpaired] for step in steps]
     items = list(chain(*steps))
     if models.breakpoints(model):
         for end in (prompt.earlier, prompt.settled):
-            models.mark_newest(chain(*steps[:end]), "input_text")
-        parts = models.system_parts(prompt, "input_text")
+            models.mark_newest(chain(*steps[:end]), INPUT_TEXT)
+        parts = models.system_parts(prompt, INPUT_TEXT)
         items[:0] = [{"role": "developer", "content": parts}] if parts else []
     body: Json = {"model": model, "store": False}
     if models.reasons(model):
@@ -100,14 +97,8 @@ def _message_items(model: str, step: ViewMessage) -> list[Json]:
 
 def _called(model: str, step: Calls) -> list[Json]:
     items = _answer(step.text, step.kept, called=True)
-    items += [
-        {"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments}
-        for call in step.calls
-    ]
-    for call in step.calls:
-        output = _content(call.result, call.media, model)
-        items.append({"type": "function_call_output", "call_id": call.call_id, "output": output})
-    return items
+    items += [responses.called(call.call_id, call.name, call.arguments) for call in step.calls]
+    return items + [responses.result(call.call_id, _content(call.result, call.media, model)) for call in step.calls]
 
 
 def _answer(text: str, kept: Sequence[Json], *, called: bool) -> list[Json]:
@@ -124,14 +115,14 @@ def _answer(text: str, kept: Sequence[Json], *, called: bool) -> list[Json]:
                 continue  # the text is no longer the one that the block was made from
             items += [*_message_of(text[done:begin].removesuffix(APART), plain), *_message_of(text[begin:end], block)]
             done = end + len(APART) * text[end:].startswith(APART)
-        elif (item := _reasoning(block) or _carried(block)) is not None:
+        elif (item := responses.thinking(block) or _carried(block)) is not None:
             begin = block_position(block, done, text)
             if text[begin:] and not text[begin:].startswith(APART):
                 begin = done  # an item cannot be inside a message
             items += [*_message_of(text[done:begin].removesuffix(APART), plain), item]
             done = begin
     items += _message_of(text[done:], plain)
-    while items and not called and items[-1]["type"] == "reasoning":
+    while items and not called and responses.is_thinking(items[-1]):
         items.pop()
     return items
 
@@ -140,11 +131,8 @@ def _unpaired(items: list[Json]) -> set[int]:
     """Return the carried items, by identity, that the API would refuse: a call without its output, or an output without
     its call."""
     others = [item for item in items if item.get("type") not in _OURS and isinstance(item.get("call_id"), str)]
-    outputs = {item["call_id"] for item in others if item["type"].endswith("_output")}
-    calls = {item["call_id"] for item in others if not item["type"].endswith("_output")}
-    return {
-        id(item) for item in others if item["call_id"] not in (calls if item["type"].endswith("_output") else outputs)
-    }
+    known = {(responses.is_output(item), item["call_id"]) for item in others}
+    return {id(item) for item in others if (not responses.is_output(item), item["call_id"]) not in known}
 
 
 def _message_of(text: str, about: Json) -> list[Json]:
@@ -153,8 +141,7 @@ def _message_of(text: str, about: Json) -> list[Json]:
     phase = {"phase": about["phase"]} if about.get("phase") in PHASES else {}
     notes = about.get("annotations")
     noted = {"annotations": notes} if isinstance(notes, list) and notes else {}
-    part = {"type": "output_text", "text": text, **noted}
-    return [{"type": "message", "role": "assistant", "content": [part], **phase}]
+    return [{**responses.answered(text, **noted), **phase}]
 
 
 def _carried(block: Json) -> Json | None:
@@ -164,33 +151,8 @@ def _carried(block: Json) -> Json | None:
     return item if isinstance(kind, str) and kind not in _OURS else None
 
 
-def _reasoning(block: Json) -> Json | None:
-    """Return an item of thinking in the form in which the API accepts it back."""
-    encrypted = block.get("encrypted_content")
-    if block.get("type") != "reasoning" or not as_text(encrypted).strip():
-        return None
-    texts = [part.get("text") for part in objects_in(block.get("summary"))]
-    parts = [{"type": "summary_text", "text": each} for each in texts if isinstance(each, str)]
-    return {"type": "reasoning", "summary": parts, "encrypted_content": encrypted}
-
-
 def _content(text: str, media: Sequence[Medium], model: str) -> str | list[Json]:
-    if not media:
-        return text
-    return [*text_parts(text, "input_text"), *media_parts(media, documents=models.takes_documents(model))]
-
-
-def media_parts(media: Iterable[Medium], *, documents: bool) -> list[Json]:
-    """Return images and documents as the API accepts them; without `documents`, a note replaces each document."""
-    found: list[Json] = []
-    for each in media:
-        if not isinstance(each, Document):
-            found.append({"type": "input_image", "image_url": each.data_url, "detail": "auto"})
-        elif documents:
-            found.append({"type": "input_file", **each.file})
-        else:
-            found.append({"type": "input_text", "text": each.note})
-    return found
+    return responses.content(text, media, documents=models.takes_documents(model))
 
 
 def _tool(tool: ToolSpec) -> Json:
@@ -214,13 +176,13 @@ def parse(answer: Json) -> tuple[Piece, ...]:
     items, usage = objects_in(output), answer.get("usage")
     spent_on_it = [spent(usage, ("input_tokens", "output_tokens"))] if isinstance(usage, dict) else []
     if compact:
-        texts = [f"{item.get('role')}: {_message(item)[0]}" for item in items if item.get("type") == "message"]
+        texts = [f"{item.get('role')}: {responses.said(item)}" for item in items if item.get("type") == MESSAGE]
         return (Compacted(tuple(items), "\n\n".join((*texts, OPAQUE))), *spent_on_it, Stopped("end", "compaction"))
     reason = as_object(answer.get("incomplete_details")).get("reason")
     word = reason if status == "incomplete" and isinstance(reason, str) else str(status)
-    refused = any(_message(item)[1] for item in items if item.get("type") == "message")
+    refused = any(part.get("type") == "refusal" for item in items for part in objects_in(item.get("content")))
     why = _WHY.get(word, "length" if status == "incomplete" else "refused" if refused else "end")
-    calls = distinct(_call(item) for item in items if item.get("type") == "function_call") if why == "end" else []
+    calls = distinct(_call(item) for item in items if item.get("type") == FUNCTION) if why == "end" else []
     kept, text = _kept_and_text(items)
     end = Stopped("calls" if calls else why, word)
     return (*kept, *([text] if text else []), *calls, *spent_on_it, end)
@@ -231,14 +193,14 @@ def _kept_and_text(items: list[Json]) -> tuple[list[Kept | Compacted], str]:
     these are its phase, that is, remark or answer ("preserve and resend phase on all assistant messages"), its
     annotations, and its end if it is one of several messages."""
     found: list[Kept | Compacted] = []
-    messages = [item for item in items if item.get("type") == MESSAGE and _message(item)[0]]
+    messages = [item for item in items if item.get("type") == MESSAGE and responses.said(item)]
     several = len(messages) > 1 and any(item.get("phase") or _annotations(item) for item in messages)
     kept, text, apart = 0, "", ""
     for item in items:
         kind, at = item.get("type"), {AFTER: len(text)} if text else {}
         new: Kept | Compacted | None = None
         if kind == MESSAGE:
-            own, phase, notes = _message(item)[0], item.get("phase"), _annotations(item)
+            own, phase, notes = responses.said(item), item.get("phase"), _annotations(item)
             begin = len(text) + len(apart) if own else len(text)
             labelled = {"phase": phase} if isinstance(phase, str) else {}
             if own and (several or notes):
@@ -247,12 +209,12 @@ def _kept_and_text(items: list[Json]) -> tuple[list[Kept | Compacted], str]:
             elif labelled and not several:
                 new = Kept({"type": "phase", **labelled})
             text, apart = (text + apart + own, APART) if own else (text, apart)
-        elif kind == "reasoning":
-            new = Kept({**item, **at}) if as_text(item.get("encrypted_content")) else None
-        elif kind == "compaction":
+        elif kind == THINKING:
+            new = Kept({**item, **at}) if as_text(item.get(SEALED)) else None
+        elif kind == COMPACTION:
             text, apart = (text + apart, "") if text else (text, apart)
             new = Compacted((item,), "", len(text), kept)
-        elif isinstance(kind, str) and kind not in (*_OURS, *_PICTURES):
+        elif isinstance(kind, str) and kind not in (*_OURS, PICTURE):  # pictures are no part of a context
             new = carry(item, len(text), READER)
         if new is not None:
             found.append(new)
@@ -265,13 +227,6 @@ def _annotations(item: Json) -> list[Any]:
     parts = objects_in(item.get("content"))
     notes = parts[0].get("annotations") if len(parts) == 1 else None
     return notes if isinstance(notes, list) else []
-
-
-def _message(item: Json) -> tuple[str, bool]:
-    """Return the text of a message, and True if it is a refusal."""
-    parts = objects_in(item.get("content"))
-    texts = [part.get("refusal" if part.get("type") == "refusal" else "text") for part in parts]
-    return "".join(map(as_text, texts)), any(part.get("type") == "refusal" for part in parts)
 
 
 def _call(item: Json) -> ToolCall:

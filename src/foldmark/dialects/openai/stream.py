@@ -167,20 +167,24 @@ class ResponseReader:
         elif kind is None and "output" in event:
             self._end(event)  # from a server that does not stream
 
-    def pieces(self) -> Iterator[Piece]:
-        """Yield the pieces of the whole response, and the part of its text that was not shown."""
+    def response(self) -> Json:
+        """Return the response as without streaming. Raises ProviderError if it broke off."""
         if not self.over:
             raise broken_off(self._server)
-        for piece in responses.parse(self._response):
+        return self._response
+
+    def pieces(self) -> Iterator[Piece]:
+        """Yield the pieces of the whole response, and the part of its text that was not shown."""
+        for piece in responses.parse(self.response()):
             if not isinstance(piece, str):
                 yield piece
             elif piece.startswith(self._text) and piece != self._text:
                 yield piece[len(self._text) :]
 
     def _end(self, response: Json) -> None:
+        # Codex continues with the items that were finished, and some servers omit them at the end.
         done = [self._items[index] for index in sorted(self._items)]
-        self._response = response if response.get("output") or not done else {**response, "output": done}
-        self.over = True
+        self._response, self.over = {**response, "output": done or response.get("output")}, True
 
 
 _OVERFLOW = ("context_length_exceeded", "exceed_context_size_error", "model_context_window_exceeded")

@@ -18,10 +18,10 @@ from typing import Any
 
 from foldmark.core.patterns import pattern
 from foldmark.formats.claude.members import CLIENT, ERROR, MADE_UP, RESPONSE, SAID, is_api_error
-from foldmark.formats.claude.told import INJECTED, kept, told
+from foldmark.formats.claude.told import is_injected, kept, told
 from foldmark.formats.messages import NOTHING, RecordMessages
 from foldmark.text import queued
-from foldmark.wires.anthropic import THINKING, kind_of, listed, read_answer, read_user
+from foldmark.wires.anthropic import RESULT, THINKING, kind_of, listed, read_answer, read_user
 from foldmark.wires.lenient_json import filled_text, member
 from foldmark.wires.parts import Data, TextMessage
 
@@ -42,7 +42,7 @@ def read_message(record: Any) -> RecordMessages:
     content = listed(member(record, "message", "content"))
     if role == "assistant":
         return RecordMessages(*read_answer(content, response_of(record)))
-    return RecordMessages(*read_user(content, INJECTED, "client" if record.get(CLIENT) is True else "user"))
+    return RecordMessages(*read_user(content, is_injected, "client" if record.get(CLIENT) is True else "user"))
 
 
 def is_thinking(record: Any) -> bool:
@@ -79,7 +79,7 @@ def made_results(record: dict[str, Any]) -> tuple[str, ...]:
     """Return the calls to which a record that was made up gives results."""
     if record.get(MADE_UP) is not True or record.get("type") != "user":
         return ()
-    results = (block for block in _listed(member(record, "message", "content")) if _kind(block) == "tool_result")
+    results = (block for block in _listed(member(record, "message", "content")) if kind_of(block) == RESULT)
     return tuple(filter(None, (filled_text(block.get("tool_use_id")) for block in results)))
 
 
@@ -88,7 +88,7 @@ def _read_told(record: Data) -> RecordMessages:
     attached = record.get("attachment")
     prompt = queued.queued_prompt(attached) if isinstance(attached, dict) else None
     if isinstance(attached, dict) and prompt is not None:
-        reading = read_user(listed(prompt), INJECTED)
+        reading = read_user(listed(prompt), is_injected)
         texts = [part for part in reading.parts if isinstance(part, TextMessage)]
         if len(texts) < len(reading.parts):
             return NOTHING

@@ -33,6 +33,7 @@ class ClaudeFormat(SessionFormat):
     index = lazy("foldmark.formats.claude.records:index")
     is_edit = lazy("foldmark.formats.claude.records:is_edit")
     edited = lazy("foldmark.formats.claude.edits:edited")
+    is_injected = lazy("foldmark.formats.claude.told:is_injected")
     is_instruction = lazy("foldmark.formats.claude.told:is_instruction")
     active = lazy("foldmark.formats.claude.active:active")
     is_subagents = lazy("foldmark.formats.claude.continuing:is_subagents")

@@ -26,6 +26,12 @@ INJECTED = pattern(
 )
 """Matches the beginning of a user's text that Claude Code itself wrote."""
 
+
+def is_injected(text: str) -> bool:
+    """Return True for a user's text that Claude Code itself wrote."""
+    return INJECTED.match(text) is not None
+
+
 _ROLE = "renderedRole"
 _KEPT = ("attachment", "rendered", _ROLE)
 _PART = "text_part"

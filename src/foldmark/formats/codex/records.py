@@ -5,9 +5,9 @@ copies in `event_msg` records are for display. Where the format leaves a choice:
 
 - Instructions to the model (developer or system messages) are Codex's own and not part of a conversation.
 - A tool's output is unchanged, even if it is JSON or begins with an exit code, because the model read it that way.
-- Images and PDF documents become blocks in Foldmark's own form. Only the encrypted part of reasoning, which goes back
-  to the provider, becomes a block.
-- The input of a custom tool, which is text, becomes `{"input": text}`.
+- A compaction is its own record; as an item it is no message.
+
+What an item says, `foldmark.wires.responses` knows.
 
 A rollout is one chain in file order. Turns that a person rolled back (`thread_rolled_back`) are a separate branch, with
 a compaction in them. After a compaction (`compacted`) the model reads its `replacement_history`, or the prompts and the
@@ -16,18 +16,16 @@ them replaces all others. Otherwise the summary holds the whole history and repl
 summary, or the history has answers, calls, images, or a compaction that only the provider can read.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
 from msgspec.structs import replace
 
-from foldmark.core.assembly.eviction import OPAQUE, RESPONSES
-from foldmark.core.assembly.media import image_at
+from foldmark.core.assembly.eviction import OPAQUE
 from foldmark.core.events import OPENING_KINDS
-from foldmark.core.request import carry
-from foldmark.dialects.openai import items
 from foldmark.formats.chain import ActiveRecords
 from foldmark.formats.messages import (
     NOTHING,
@@ -42,8 +40,9 @@ from foldmark.formats.messages import (
     with_moments,
 )
 from foldmark.formats.session_file import SessionRecord
+from foldmark.wires import responses
 from foldmark.wires.lenient_json import NotJsonError, decode, filled_text, member, whole_number
-from foldmark.wires.parts import CallMessage, Data, Part, ResultMessage, TextMessage
+from foldmark.wires.parts import SEALED, CallMessage, Data, Part, ResultMessage, TextMessage
 
 TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state")
 """Types of records that only a rollout has."""
@@ -57,20 +56,13 @@ INJECTED = ("<environment_context>", "<user_instructions>", INTERRUPTED, "# AGEN
 ABORTED = "aborted"
 """The output that Codex makes up for a call that has none."""
 
-COMPACTION = "compaction"
-"""Type of an item that replaces earlier items and that only the provider can read."""
-
 NO_SUMMARY = "(no summary available)"
 """The text that Codex sends for a compaction with neither a summary nor a history."""
 
-_NO_MESSAGES = ("ghost_snapshot", "agent_message")
+_NO_MESSAGES = ("ghost_snapshot", responses.FROM_AGENT)
 """Types of items in a history that the provider's public API does not know."""
 
-_CODEX_OWN = ("type", "id", "status", "metadata", "internal_chat_message_metadata_passthrough")
-"""Members of an item that Codex makes anew, or that only Codex reads."""
-
-_TEXTS = ("input_text", "output_text", "text", "summary_text", "reasoning_text")
-_PDF = "data:application/pdf;base64,"
+_SPOKEN = (responses.MESSAGE, responses.THINKING)
 
 
 def is_record(record: Any) -> bool:
@@ -87,8 +79,19 @@ def read_item(record: Any) -> RecordMessages:
         return _compaction(payload)
     if record["type"] != "response_item":
         return NOTHING
-    kind = filled_text(payload.get("type"))
-    return _READERS[kind](payload) if kind in _READERS else NOTHING
+    return _messages(payload)
+
+
+def _messages(item: Data) -> RecordMessages:
+    parts, complete = responses.read(item)
+    return NOTHING if parts and parts[0].kind == "system" else RecordMessages(tuple(map(_told, parts)), complete)
+
+
+def _told(part: Part) -> Part:
+    """Return a text that Codex wrote in the user's name as the client's, except for its note of an interruption."""
+    if isinstance(part, TextMessage) and part.kind == "user" and is_injected(part.text):
+        return part if part.text.lstrip().startswith(INTERRUPTED) else replace(part, kind="client")
+    return part
 
 
 def searched_item(record: Data) -> Iterator[SearchedMessage]:
@@ -99,42 +102,37 @@ def searched_item(record: Data) -> Iterator[SearchedMessage]:
     item = record.get("payload") if record.get("type") in ("response_item", "compacted") else record
     if not isinstance(item, dict):
         return
-    kind, role, call = filled_text(item.get("type")), item.get("role"), filled_text(item.get("call_id"))
     if record.get("type") == "compacted":
-        yield SearchedMessage("assistant", _searched(item.get("message")))
-    elif kind == "message" and role in ("user", "assistant"):
-        yield SearchedMessage(role, _searched(item.get("content")))
-    elif kind == "reasoning":
-        texts = filter(None, (_searched(item.get("summary")), _searched(item.get("content"))))
+        yield SearchedMessage("assistant", _joined(item.get("message")))
+    elif responses.is_thinking(item):
+        texts = filter(None, (_joined(item.get("summary")), _joined(item.get("content"))))
         yield SearchedMessage("thinking", "\n".join(texts))
-    elif kind is not None and kind in items.CALLS:
-        tool = "shell" if kind == "local_shell_call" else items.tool_of(item)
-        yield SearchedMessage("tool_call", argument_text(_unpacked(item.get(items.CALLS[kind].given))), tool, call)
-    elif kind == "web_search_call":
-        yield SearchedMessage("tool_call", argument_text(item.get("action")), "web_search", call)
-    elif kind in items.RESULTS:
-        yield SearchedMessage("tool_result", _searched_output(item.get("output")), None, call)
+    elif item.get("type") == responses.MESSAGE and item.get("role") in ("user", "assistant"):
+        yield SearchedMessage(item["role"], _joined(item.get("content")))
+    else:
+        for part in responses.read(item).parts:
+            if isinstance(part, ResultMessage):
+                yield SearchedMessage("tool_result", _output_text(part.text), None, part.call_id)
+            elif isinstance(part, CallMessage) or responses.is_call(responses.kind_of(item)):
+                arguments = argument_text(_unpacked(responses.args_of(item)))
+                yield SearchedMessage("tool_call", arguments, responses.tool_of(item), responses.call_of(item))
 
 
-def _searched_output(value: Any) -> str:
+def _output_text(text: str) -> str:
     """Return the text of a tool's output. Older versions wrote it as JSON inside a text."""
-    inner = _unpacked(value)
-    if isinstance(inner, dict) and isinstance(inner.get("output"), str):
-        return str(inner["output"])
-    if isinstance(value, dict):
-        value = value.get("content") or value.get("output")
-    return _searched(value)
+    inner = _unpacked(text)
+    return str(inner["output"]) if isinstance(inner, dict) and isinstance(inner.get("output"), str) else text
 
 
-def _searched(value: Any) -> str:
-    """Return a text, or the texts of a list of blocks."""
-    texts, _, _ = _contents(value if isinstance(value, list) else [value])
-    return "\n".join(texts)
+def _joined(value: Any) -> str:
+    return "\n".join(responses.contents(value).texts)
 
 
 def _unpacked(value: Any) -> Any:
     """Return the JSON object in a text, or any other value unchanged."""
-    return _parsed(value) if isinstance(value, str) and value.startswith("{") else value
+    with suppress(NotJsonError):
+        return decode(value.encode("utf-8", "replace")) if isinstance(value, str) and value.startswith("{") else value
+    return value
 
 
 def is_injected(text: str) -> bool:
@@ -161,9 +159,9 @@ def _compaction(payload: Data) -> RecordMessages:
     plain = text is not None and all(_is_persons_text(item) for item in history)
     if plain or not history:
         return RecordMessages((TextMessage("user", text),), complete=True) if text is not None else NOTHING
-    said = [each for item in history if item["type"] == "message" for each in _texts(_message(item))]
+    said = [each for item in history if item["type"] == responses.MESSAGE for each in _texts(_messages(item))]
     said += [text] if text is not None and text not in said else []
-    said += [OPAQUE] if any(item["type"] == COMPACTION for item in history) else []
+    said += [OPAQUE] if any(item["type"] == responses.COMPACTION for item in history) else []
     return RecordMessages((TextMessage("user", "\n\n".join(said)),), complete=True, history=tuple(history))
 
 
@@ -177,131 +175,26 @@ def history_of(payload: Data) -> list[Data]:
     history = payload.get("replacement_history")
     for item in history if isinstance(history, list) else ():
         kind = filled_text(item.get("type")) if isinstance(item, dict) else None
-        kind = COMPACTION if kind == "compaction_summary" else kind
+        kind = responses.COMPACTION if kind == "compaction_summary" else kind
         if kind is None or kind in _NO_MESSAGES:
             continue
-        if kind in _READERS and not _READERS[kind](item).parts:
+        if (responses.is_paired(kind) or kind in _SPOKEN) and not _messages(item).parts:
             continue
-        if kind == COMPACTION and not filled_text(item.get("encrypted_content")):
+        if kind == responses.COMPACTION and not filled_text(item.get(SEALED)):
             continue
-        found.append({"type": kind, **{name: value for name, value in item.items() if name not in _CODEX_OWN}})
-    paired = _call_ids(found, items.CALLS) & _call_ids(found, items.RESULTS)
-    return [item for item in found if not items.is_paired(item["type"]) or item.get("call_id") in paired]
+        left = {name: value for name, value in item.items() if name not in responses.PASSING}
+        found.append({**left, "type": kind})
+    paired = _call_ids(found, responses.CALLS) & _call_ids(found, responses.RESULTS)
+    return [item for item in found if not responses.is_paired(item["type"]) or responses.call_of(item) in paired]
 
 
 def _call_ids(found: Iterable[Data], kinds: Container[str]) -> set[Any]:
-    return {item.get("call_id") for item in found if item["type"] in kinds}
+    return {responses.call_of(item) for item in found if item["type"] in kinds}
 
 
 def _is_persons_text(item: Data) -> bool:
-    content = item.get("content")
-    parts = content if isinstance(content, list) else [content]
-    is_text = all(isinstance(part, str) or member(part, "type") in _TEXTS for part in parts)
-    return item["type"] == "message" and item.get("role") == "user" and is_text
-
-
-def _message(payload: Data) -> RecordMessages:
-    kind, content = payload.get("role"), payload.get("content")
-    if kind not in ("user", "assistant") or not isinstance(content, str | list):
-        return NOTHING
-    texts, others, complete = _contents([content] if isinstance(content, str) else content)
-    parts: list[Part] = [TextMessage(_speaker(kind, text), text) for text in texts]
-    if others:
-        first = texts[0] if texts else ""
-        parts[:1] = [TextMessage(_speaker(kind, first), first, {"blocks": others})]
-    return RecordMessages(tuple(parts), complete and bool(parts))
-
-
-def _speaker(role: str, text: str) -> str:
-    """Return the kind of a message's text. What Codex wrote in the user's name is the client's, except for its note of
-    an interruption."""
-    return "client" if role == "user" and is_injected(text) and not text.lstrip().startswith(INTERRUPTED) else role
-
-
-def _reasoning(payload: Data) -> RecordMessages:
-    encrypted, summary = filled_text(payload.get("encrypted_content")), payload.get("summary")
-    if encrypted is None or not encrypted.strip():
-        return NOTHING
-    summary = summary if isinstance(summary, list) else []
-    block = {"type": "reasoning", "summary": summary, "encrypted_content": encrypted}
-    return RecordMessages((TextMessage("assistant", "", {"blocks": [block]}),), complete=True)
-
-
-def _call(payload: Data) -> RecordMessages:
-    kind, call_id = payload["type"], filled_text(payload.get("call_id"))
-    arguments = payload.get(items.CALLS[kind].given)
-    if kind == "custom_tool_call":
-        arguments = {"input": arguments}
-    elif kind == "function_call" and isinstance(arguments, str):
-        arguments = _parsed(arguments)
-    is_named = kind not in ("function_call", "custom_tool_call") or filled_text(payload.get("name"))
-    if call_id is None or not is_named:
-        return NOTHING
-    return RecordMessages((CallMessage(call_id, items.tool_of(payload), arguments),), complete=True)
-
-
-def _hosted(payload: Data) -> RecordMessages:
-    """Return a call of a tool that the provider ran, with its result, as a block that only the provider reads."""
-    shown = {name: value for name, value in payload.items() if name not in _CODEX_OWN or name == "type"}
-    return RecordMessages((TextMessage("assistant", "", {"blocks": [carry(shown, 0, RESPONSES).block]}),), True)
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return decode(text.encode("utf-8", "replace"))
-    except NotJsonError:
-        return text
-
-
-def _output(payload: Data) -> RecordMessages:
-    answer = items.CALLS[items.RESULTS[payload["type"]]].answer
-    call_id, output, failed = filled_text(payload.get("call_id")), payload.get(answer), False
-    if (answer != "output" and output is not None) or (isinstance(output, dict) and "content" not in output):
-        output = items.answer_text(output)
-    if isinstance(output, dict):
-        failed, output = output.get("success") is False, output.get("content")
-    if call_id is None or not isinstance(output, str | list):
-        return NOTHING
-    texts, others, complete = _contents([output] if isinstance(output, str) else output)
-    data = {"blocks": others} if others else None
-    return RecordMessages((ResultMessage(call_id, "\n".join(texts), failed, data),), complete)
-
-
-def _contents(content: list[Any]) -> tuple[list[str], list[Any], bool]:
-    """Return the texts, the images and documents as blocks, and whether that is everything."""
-    texts, others, complete = [], [], True
-    for item in content:
-        if isinstance(item, str):
-            texts.append(item)
-        elif not isinstance(item, dict):
-            complete = False
-        elif item.get("type") in _TEXTS and isinstance(item.get("text"), str):
-            texts.append(item["text"])
-        elif item.get("type") == "input_image" and (image := image_at(item.get("image_url"))):
-            others.append(image)
-        elif item.get("type") == "input_file" and (document := _document(item)):
-            others.append(document)
-        else:
-            complete = False
-    return texts, others, complete
-
-
-def _document(item: Data) -> Data | None:
-    data, name = item.get("file_data"), item.get("filename")
-    if not isinstance(data, str) or not data.startswith(_PDF):
-        return None
-    source = {"type": "base64", "media_type": "application/pdf", "data": data.removeprefix(_PDF)}
-    return {"type": "document", "source": source, **({"title": name} if filled_text(name) else {})}
-
-
-_READERS: dict[str, Callable[[Data], RecordMessages]] = {
-    "message": _message,
-    "reasoning": _reasoning,
-    **dict.fromkeys(items.CALLS, _call),
-    **dict.fromkeys(items.RESULTS, _output),
-    **dict.fromkeys(items.HOSTED, _hosted),
-}
-"""The types of items with messages, and their readers."""
+    parts, complete = responses.read(item)
+    return complete and item.get("role") == "user" and not any(part.data for part in parts)
 
 
 def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Container[bytes] = ()) -> list[RecordEntry]:
@@ -384,7 +277,7 @@ def _repeated(payload: Data, lines: Mapping[bytes, str]) -> tuple[str, ...]:
     """Return the lines of the messages that a compaction's history repeats, except the summary itself."""
     history = payload.get("replacement_history")
     found = [item for item in history if isinstance(item, dict)] if isinstance(history, list) else []
-    texts = {text for item in found if item.get("type") == "message" for text in _texts(_message(item))}
+    texts = {text for item in found if item.get("type") == responses.MESSAGE for text in _texts(_messages(item))}
     digests = map(_digest, texts - {_summary(payload)})
     return tuple(lines[digest] for digest in digests if digest in lines)
 

@@ -27,6 +27,7 @@ from foldmark.formats.session_format import (
     files_in,
     folder_in,
 )
+from foldmark.wires import responses
 from foldmark.wires.lenient_json import NotJsonError, decode, encode_line, member
 
 LONGEST_HEAD = 16 << 20
@@ -163,8 +164,6 @@ def new_lines(
 ) -> bytes:
     """Return a rollout with one message, whose first line is marked by `continue_metadata`."""
     meta = {**where.members, "id": new_id, "session_id": new_id, "timestamp": moment}
-    content = [{"type": "input_text", "text": prompt}]
     first = {"timestamp": moment, "ordinal": 0, "type": "session_meta", "payload": meta, "continue_metadata": mark}
-    message = {"type": "message", "role": "user", "content": content}
-    second = {"timestamp": moment, "ordinal": 1, "type": "response_item", "payload": message}
+    second = {"timestamp": moment, "ordinal": 1, "type": "response_item", "payload": responses.asked(prompt)}
     return encode_line(first) + encode_line(second)

@@ -20,23 +20,18 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, Segments, intersect, normal
 from foldmark.core.turns import Message
-from foldmark.dialects.bodies import text_parts
-from foldmark.dialects.openai.responses import media_parts
 from foldmark.integrations.openai_agents.items import DIALECT, items_of, link
 from foldmark.request.prepare import prepare
 from foldmark.request.recorded import SentPlan
 from foldmark.request.standing import Standing
 from foldmark.tokens.counting import TOKENIZED
+from foldmark.wires import responses
 
 WINDOW = ("sliding_context_tokens", "context_size")
 """Settings that give an agent a window here if they were set for it: `/context budget` and `/context window`."""
 
 _MODEL = "openai_responses", "gpt-5"
 """The model whose token counts measure a window if the conversation's own model has none."""
-
-
-_WORDED = ("function_call_output", "custom_tool_call_output")
-"""Items whose output may be any text."""
 
 
 class Given(NamedTuple):
@@ -111,7 +106,7 @@ def _evicted(event: Event, items: list[Any] | None, evicted: Mapping[int, int]) 
     if items is None:
         return _own(as_sent(event, evicted))
     text = placeholder(event, evicted[event.id])
-    return [{**each, "output": text} if each.get("type") in _WORDED else each for each in items]
+    return [{**each, "output": text} if each.get("type") in responses.WORDED else each for each in items]
 
 
 def _complete(moment: Snapshot, at: Standing, event: Event, items: list[Any]) -> list[Any]:
@@ -150,12 +145,11 @@ def _own(event: Event) -> list[Any]:
             return []
         case "tool_call":
             name, args = wire.tool_name(str(data.get("name", ""))), wire.arguments(text)
-            return [{"type": "function_call", "call_id": event.call_id, "name": name, "arguments": args}]
+            return [responses.called(event.call_id, name, args)]
         case "tool_result":
-            return [{"type": "function_call_output", "call_id": event.call_id, "output": text}]
+            return [responses.result(event.call_id, text)]
         case "user" | "client" if media := media_of(data)[0]:
-            content = [*text_parts(text, "input_text"), *media_parts(media, documents=True)]
-            return [{"role": "user", "content": content}]
+            return [{"role": "user", "content": responses.content(text, media)}]
         case _ if not text.strip():
             return []
         case "tool":

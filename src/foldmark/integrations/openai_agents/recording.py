@@ -16,7 +16,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from foldmark.core import selections
-from foldmark.core.assembly.eviction import OPAQUE as OPAQUE_TOLD
+from foldmark.core.assembly.eviction import OPAQUE
 from foldmark.core.events import ANSWER_KINDS, Event, Restore, Summary
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment
@@ -24,20 +24,20 @@ from foldmark.integrations.openai_agents.giving import newest_first
 from foldmark.integrations.openai_agents.items import (
     DIALECT,
     KEY,
-    Reading,
+    NO_MESSAGE,
     data_of,
     is_inline,
     is_thought,
     json_copy,
     read,
     summary_form,
+    text_of,
 )
 from foldmark.log import Agent
 from foldmark.operations.summaries import provider_summary
 from foldmark.request.standing import Standing
-
-OPAQUE = "compaction"
-"""The item with content that only the API can read."""
+from foldmark.wires.parts import CallMessage, Part, ResultMessage
+from foldmark.wires.responses import COMPACTION
 
 _BEGINS = ("user", "system")
 
@@ -45,7 +45,7 @@ _BEGINS = ("user", "system")
 class PendingMessage(NamedTuple):
     """A message to append; `thinks` is True if its data holds the model's thinking."""
 
-    reading: Reading
+    message: Part
     data: dict[str, Any]
     thinks: bool = False
 
@@ -59,12 +59,11 @@ def entries(items: Iterable[Any]) -> list[PendingMessage]:
         if is_thought(item):
             thoughts.append(item)
             continue
-        reading = read(item)
-        if thoughts and reading.kind not in ANSWER_KINDS:
+        message = read(item)
+        if thoughts and message.kind not in ANSWER_KINDS:
             found.append(thought(thoughts))
             thoughts = []
-        data = data_of(thoughts, item, reading.text, reading.blocks, reading.holes)
-        found.append(PendingMessage(reading, data, bool(thoughts)))
+        found.append(PendingMessage(message, data_of(thoughts, item, message), bool(thoughts)))
         thoughts = []
     return [*found, thought(thoughts)] if thoughts else found
 
@@ -75,23 +74,23 @@ def thought(items: Sequence[Any], left_by: int | None = None) -> PendingMessage:
     data = data_of(items)
     if left_by is not None:
         data[KEY]["left"] = left_by
-    return PendingMessage(Reading("assistant"), data, True)
+    return PendingMessage(NO_MESSAGE, data, True)
 
 
 def append(agent: Agent, wanted: Iterable[PendingMessage]) -> None:
     """Append all entries, in the current batch."""
     before, carrier, idle = "", None, False
     for entry in wanted:
-        kind = entry.reading.kind
+        kind = entry.message.kind
         if kind in _BEGINS and before not in _BEGINS:
             end_turn(agent)
         answers = kind in ANSWER_KINDS
         follows = carrier is not None and answers and not entry.thinks
         data = {**entry.data, KEY: {**entry.data[KEY], "with": carrier}} if follows else entry.data
-        event_id = _append(agent, entry.reading, data)
+        event_id = _append(agent, entry.message, data)
         carrier = event_id if entry.thinks else carrier if answers else None
         before = kind
-        idle = kind == "assistant" and bool(entry.reading.text.strip())
+        idle = kind == "assistant" and bool(text_of(entry.message).strip())
     if idle and not _waits(agent):
         end_turn(agent)
 
@@ -111,31 +110,21 @@ def _waits(agent: Agent) -> bool:
         return bool(selections.waiting(moment, agent.id))
 
 
-def _append(agent: Agent, reading: Reading, data: dict[str, Any]) -> int:
-    match reading.kind:
-        case "tool_call":
-            args, call_id = reading.args, reading.call_id
-            event_id = agent.append_tool_call(reading.name, args, call_id=call_id, dialect=DIALECT, data=data)
-            if reading.outcome is not None:
-                text, failed = reading.outcome.text, reading.outcome.failed
-                # The result is part of the call's item, so this event keeps no item.
-                beside = {KEY: {"with": event_id}}
-                agent.append_tool_result(call_id, text, dialect=DIALECT, is_error=failed, data=beside)
-        case "tool_result":
-            event_id = agent.append_tool_result(
-                reading.call_id, reading.text, dialect=DIALECT, is_error=reading.failed, data=data
-            )
+def _append(agent: Agent, message: Part, data: dict[str, Any]) -> int:
+    match message:
+        case CallMessage(call_id, name, args):
+            return agent.append_tool_call(name, args, call_id=call_id, dialect=DIALECT, data=data)
+        case ResultMessage(call_id, text, failed):
+            event_id = agent.append_tool_result(call_id, text, dialect=DIALECT, is_error=failed, data=data)
             with agent.log.store.read() as moment:
                 event = selections.event(moment, event_id)
-            if (
-                event is not None and event.kind == "user"
-            ):  # its call has left the context; a notice was appended instead
-                agent.record("record", reading.text, data={"source": KEY, **data})
-        case _:
-            dialect = DIALECT if data.get("blocks") and reading.kind == "assistant" else None
-            # Verbatim: a state block at the end of a text stays in it.
-            event_id = agent.append(reading.kind, reading.text, data=data, dialect=dialect, verbatim=True)
-    return event_id
+            if event is not None and event.kind == "user":
+                # Its call has left the context; a notice was appended instead.
+                agent.record("record", text, data={"source": KEY, **data})
+            return event_id
+    dialect = DIALECT if data.get("blocks") and message.kind == "assistant" else None
+    # Verbatim: a state block at the end of a text stays in it.
+    return agent.append(message.kind, message.text, data=data, dialect=dialect, verbatim=True)
 
 
 # Compacted copies
@@ -229,7 +218,7 @@ def _summed_up(agent: Agent, form: dict[str, Any], items: Sequence[Any], first: 
 
 
 def _is_opaque(item: Any) -> bool:
-    return isinstance(item, dict) and item.get("type") == OPAQUE
+    return isinstance(item, dict) and item.get("type") == COMPACTION
 
 
 def instead_of_cleared(agent: Agent, items: Sequence[Any]) -> bool:
@@ -255,7 +244,7 @@ def _text(items: Sequence[Any]) -> str:
     said = []
     for item in items:
         if _is_opaque(item):
-            said.append(OPAQUE_TOLD)
-        elif (reading := read(item)).text.strip():
-            said.append(f"{reading.kind}: {reading.text}")
+            said.append(OPAQUE)
+        elif (text := text_of(message := read(item))).strip():
+            said.append(f"{message.kind}: {text}")
     return "\n\n".join(said)

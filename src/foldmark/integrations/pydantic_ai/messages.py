@@ -42,6 +42,7 @@ from pydantic_ai.messages import (
 from foldmark.core import codec
 from foldmark.core.assembly.eviction import OPAQUE, forms
 from foldmark.core.events import Event
+from foldmark.wires.parts import SEALED
 
 OMITTED = UserPromptPart("[Earlier conversation omitted.]", timestamp=datetime.fromtimestamp(0, UTC))
 """Precedes a context that does not begin with a request. It is recognized by its time and never recorded."""
@@ -145,7 +146,7 @@ def _said(part: Any, index: int, time: datetime | None, *, standing: bool, reque
 def _stands_for_something(part: CompactionPart, *, request: bool) -> bool:
     """Return True if a compaction can be read. One in a response is for its provider; one without content has
     failed."""
-    opaque = (part.provider_details or {}).get("encrypted_content")
+    opaque = (part.provider_details or {}).get(SEALED)
     return bool(part.content or opaque) and (request or part.provider_name is not None)
 
 

@@ -1,17 +1,20 @@
 """Read providers' answers, whole or streamed, and write Foldmark's own, for each wire [SPEC 5.7]. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Piece, Stopped, Usage
 from foldmark.dialects.anthropic.stream import MessageReader
-from foldmark.dialects.bodies import Json
+from foldmark.dialects.bodies import Json, Reader
 from foldmark.dialects.gemini import stream as gemini
 from foldmark.dialects.gemini.contents import first_candidate, parts_of
-from foldmark.dialects.openai.stream import CompletionReader
+from foldmark.dialects.openai.stream import CompletionReader, ResponseReader
+from foldmark.wires.responses import answered
+
+R = TypeVar("R", bound=Reader)
 
 STREAM = "text/event-stream; charset=utf-8"
 
@@ -43,6 +46,14 @@ def _events(body: bytes) -> Iterator[Json]:
             yield msgspec.json.decode(data)
 
 
+def _fed(reader: R, events: Iterable[Json]) -> R:
+    """Return the reader of a stream after these events."""
+    for event in events:
+        for _ in reader.add(event):
+            pass
+    return reader
+
+
 def named_event(kind: str, members: Mapping[str, Any]) -> bytes:
     """Return a named event of a stream."""
     return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode({"type": kind, **members}) + b"\n\n"
@@ -60,11 +71,7 @@ def message_in(body: bytes, *, streamed: bool = True) -> Json:
     """Return the message in a body. Raises ProviderError if a stream broke off."""
     if not streamed:
         return dict(msgspec.json.decode(body))
-    reader = MessageReader({})
-    for event in _events(body):
-        for _ in reader.add(event):
-            pass
-    return reader.message()
+    return _fed(MessageReader({}), _events(body)).message()
 
 
 def written_message(text: str, id: str, model: str, *, stream: bool) -> tuple[str, bytes]:
@@ -98,11 +105,7 @@ def completion_in(body: bytes, *, streamed: bool = True) -> Json:
     """Return the chat completion in a body. Raises ProviderError if a stream broke off."""
     if not streamed:
         return dict(msgspec.json.decode(body))
-    reader = CompletionReader("")
-    for chunk in _events(body):
-        for _ in reader.add(chunk):
-            pass
-    return reader.completion()
+    return _fed(CompletionReader(""), _events(body)).completion()
 
 
 def written_completion(text: str, id: str, model: str, *, stream: bool) -> tuple[str, bytes]:
@@ -124,20 +127,10 @@ def written_completion(text: str, id: str, model: str, *, stream: bool) -> tuple
 
 
 def response_in(body: bytes, *, streamed: bool = True) -> Json:
-    """Return the response in a body. The items of a stream are read from the events that finished them: Codex continues
-    with those, and some servers omit them from the last event. Raises ProviderError if a stream broke off."""
+    """Return the response in a body. Raises ProviderError if a stream broke off."""
     if not streamed:
         return dict(msgspec.json.decode(body))
-    done, whole = dict[int, Any](), None
-    for event in _events(body):
-        if event.get("type") == "response.output_item.done":
-            place = event.get("output_index")
-            done[place if isinstance(place, int) else len(done)] = event.get("item")
-        elif event.get("type") in ("response.completed", "response.incomplete"):
-            whole = event.get("response")
-    if not isinstance(whole, dict):
-        raise ProviderError("answer", "the answer broke off")
-    return {**whole, "output": [done[place] for place in sorted(done)] or whole.get("output")}
+    return _fed(ResponseReader(""), _events(body)).response()
 
 
 def written_response(text: str, id: str, model: str, *, stream: bool) -> tuple[str, bytes]:
@@ -158,8 +151,7 @@ def written_response(text: str, id: str, model: str, *, stream: bool) -> tuple[s
 
 def text_item(text: str, id: str) -> Json:
     """Return an item of a response with the text `text`."""
-    part: Json = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
-    return {"id": id, "type": "message", "role": "assistant", "status": "completed", "content": [part]}
+    return {"id": id, "status": "completed", **answered(text, annotations=[], logprobs=[])}
 
 
 def text_item_events(item: Json, first: int) -> list[bytes]:
@@ -186,12 +178,10 @@ def contents_in(body: bytes) -> Json:
     one part. Raises ProviderError if it reports an error."""
     text = body.strip()
     found = msgspec.json.decode(text) if text[:1] in (b"{", b"[") else list(_events(text))
-    reader, parts = gemini.ResponseReader(b""), list[Json]()
-    for chunk in found if isinstance(found, list) else [found]:
-        if "error" in chunk:
-            raise ProviderError("answer", "the answer is an error")
-        for _ in reader.add(chunk):
-            pass
+    chunks, parts = found if isinstance(found, list) else [found], list[Json]()
+    if any("error" in chunk for chunk in chunks):
+        raise ProviderError("answer", "the answer is an error")
+    reader = _fed(gemini.ResponseReader(b""), chunks)
     candidate = first_candidate(reader.whole)
     for part in parts_of(candidate):
         before = parts[-1] if parts else {}

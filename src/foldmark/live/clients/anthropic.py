@@ -14,7 +14,6 @@ from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.anthropic import thinking
 from foldmark.dialects.anthropic.messages import parse
-from foldmark.formats.claude.told import INJECTED
 from foldmark.live.clients import answers, queued_blocks
 from foldmark.live.clients.checking import check_alternating, check_begun_by_user
 from foldmark.live.clients.dialect import (
@@ -27,7 +26,6 @@ from foldmark.live.clients.dialect import (
     TypedPrompt,
     decoded,
     key_of,
-    named_session,
     plain,
 )
 from foldmark.live.clients.roles import RoleClient, RoleMessage
@@ -50,16 +48,6 @@ _PATH = re.compile(r"(?:/v1)?/messages")
 """The path of the endpoint that answers. Clients whose base URL includes the version ask for it without."""
 
 _MARK = re.compile(rb'\s*,\s*"cache_control"\s*:\s*\{[^{}]*\}|"cache_control"\s*:\s*\{[^{}]*\}\s*,\s*')
-_INTERRUPTED = "[Request interrupted by user"
-_FM = tuple(f"<command-message>{name}</command-message>" for name in ("fm", "foldmark:fm"))
-"""What Claude Code announces: a command of a file, and a plugin's skill."""
-
-_COMPACTED = "This session is being continued from a previous conversation"
-
-_CLAUDE_CODE = re.compile(r"claude-cli/(\d+)\.(\d+)\.(\d+) \(external, (sdk)?")
-_COMPACTS_IDLE = (2, 1, 198)
-"""The earliest version of Claude Code that may compact an idle session; 2.1.197 does not. It does so before a cache of
-an hour expires."""
 
 
 class _Body(ClientBody):
@@ -67,7 +55,6 @@ class _Body(ClientBody):
     stream: bool = False
     tools: list[Raw] = msgspec.field(default_factory=list)
     system: str | list[dict[str, Any]] = ""
-    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class _Message(RoleMessage):
@@ -77,10 +64,10 @@ class _Message(RoleMessage):
 class AnthropicClient(RoleClient):
     """Requests and answers of `/v1/messages`, or `/messages`."""
 
-    name = "anthropic"
+    name = dialect = provider = "anthropic"
     body, message, weaves = _Body, _Message, True
     long_caches = ((b'"1h"', re.compile(rb'"cache_control"\s*:\s*\{[^{}]*"ttl"\s*:\s*"1h"'), LIFETIMES["1h"]),)
-    member, model, injected = b"content", "assistant", INJECTED
+    member, model = b"content", "assistant"
     opening = b'{"role":"user","content":[{"type":"text","text":"%s"}]}' % CLIENT_OPENING.encode()
     credentials = ("x-api-key", "authorization", "anthropic-version", "anthropic-beta", "user-agent")
 
@@ -88,11 +75,7 @@ class AnthropicClient(RoleClient):
         return _PATH.fullmatch(path) is not None
 
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
-        session, agent = headers.get("x-claude-code-session-id", ""), headers.get("x-claude-code-agent-id", "")
-        if not session:
-            session, agent = named_session(headers)
-        session = session or _session(body.metadata)
-        return RequestHead(body.model, body.stream, bool(body.tools), session, agent, system=body.system)
+        return RequestHead(body.model, body.stream, bool(body.tools), system=body.system)
 
     def read(self, raw: bytes) -> ClientMessage:
         bare = _MARK.sub(b"", raw) if b'"cache_control"' in raw else raw
@@ -116,7 +99,7 @@ class AnthropicClient(RoleClient):
         return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
 
     def parts(self, message: ClientMessage) -> list[Part | None]:
-        return [_part(message.role, decoded(block), None) for block in message.blocks]
+        return [self._part(message.role, decoded(block), None) for block in message.blocks]
 
     def told(self, message: ClientMessage) -> list[TextMessage | None]:
         # Claude Code puts a line feed behind a text that another one follows in the same message.
@@ -136,26 +119,6 @@ class AnthropicClient(RoleClient):
 
     def opens(self, part: TextMessage) -> bool:
         return not queued_blocks.is_queued(part)
-
-    def is_attended(self, headers: Mapping[str, str]) -> bool:
-        found = _CLAUDE_CODE.match(headers.get("user-agent", ""))
-        return found is None or found[4] is None
-
-    def compacts_idle(self, headers: Mapping[str, str], request: ClientRequest) -> bool:
-        found = _CLAUDE_CODE.match(headers.get("user-agent", ""))
-        is_new = found is not None and tuple(map(int, found.groups()[:3])) >= _COMPACTS_IDLE
-        return is_new and self.is_attended(headers) and self.cache_asked(request) > 0
-
-    def announces(self, block: bytes) -> bool:
-        return str(decoded(block).get("text", "")).startswith(_FM)
-
-    def is_compacted(self, message: ClientMessage) -> bool:
-        texts = (str(decoded(block).get("text", "")) for block in message.blocks)
-        own = next((text for text in texts if not INJECTED.match(text)), "")
-        return message.role == "user" and own.startswith(_COMPACTED)
-
-    def is_interruption(self, part: Part | None) -> bool:
-        return isinstance(part, TextMessage) and part.kind == "user" and part.text.startswith(_INTERRUPTED)
 
     def result_of(self, block: Mapping[str, Any]) -> str | None:
         return str(block.get("tool_use_id")) if block.get("type") == RESULT else None
@@ -234,7 +197,7 @@ class AnthropicClient(RoleClient):
         if found is None:
             return None
         message, content = found.body, found.body["content"]
-        parts = [_part("assistant", block, message.get("id")) for block in content]
+        parts = [self._part("assistant", block, message.get("id")) for block in content]
         model, blocks = str(message.get("model", "")), tuple(map(msgspec.json.encode, content))
         return ClientAnswer(_answer_key(content), parts, model, found.usage, found.stopped, blocks)
 
@@ -270,6 +233,20 @@ class AnthropicClient(RoleClient):
         body = {**rest, "model": request.head.model, "stream": True, **({"system": system} if system else {})}
         return request.target.partition("?")[0], msgspec.json.encode(body)
 
+    def _part(self, role: str, block: Any, response: Any) -> Part | None:
+        """Return the content of a block; None if it has none. `response` is the id of the answer that it is part of."""
+        if role in ("user", "system") and isinstance(block, dict):
+            if (prompt := queued_blocks.prompt_of(block)) is not None:
+                return queued_blocks.queued_message(prompt)
+            text = block.get("text")
+            if isinstance(text, str) and self.agent.is_injected(text):
+                return None
+        if role not in ("user", "assistant"):
+            return None
+        answered = role == "assistant"
+        read = read_answer([block], filled_text(response)) if answered else read_user([block], self.agent.is_injected)
+        return read.parts[0] if len(read.parts) == 1 else None
+
 
 ANTHROPIC = AnthropicClient()
 
@@ -282,30 +259,6 @@ def _without_reminders(block: bytes) -> bytes:
     while (tag := block.rfind(_TAG, 0, begin)) >= 0 and block.find(_END, tag, begin) == begin - len(_END):
         begin = tag
     return block[:begin] + block[end:] if begin < end else block
-
-
-def _session(metadata: Mapping[str, Any]) -> str:
-    """Return the session's id from the JSON text that Claude Code sends as `metadata.user_id`; empty if none."""
-    try:
-        about = msgspec.json.decode(str(metadata.get("user_id", "")))
-    except msgspec.MsgspecError:
-        return ""
-    found = about.get("session_id") if isinstance(about, dict) else None
-    return found if isinstance(found, str) else ""
-
-
-def _part(role: str, block: Any, response: Any) -> Part | None:
-    """Return the content of a block; None if it has none. `response` is the id of the answer that it is part of."""
-    if role in ("user", "system") and isinstance(block, dict):
-        if (prompt := queued_blocks.prompt_of(block)) is not None:
-            return queued_blocks.queued_message(prompt)
-        text = block.get("text")
-        if isinstance(text, str) and INJECTED.match(text):
-            return None
-    if role not in ("user", "assistant"):
-        return None
-    read = read_answer([block], filled_text(response)) if role == "assistant" else read_user([block], INJECTED)
-    return read.parts[0] if len(read.parts) == 1 else None
 
 
 def _answer_key(blocks: Sequence[Any]) -> str:

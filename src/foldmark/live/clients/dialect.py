@@ -9,14 +9,16 @@ same key.
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import msgspec
 from msgspec import Raw, Struct
 
 from foldmark.core.events import Event
 from foldmark.core.request import Request, Stopped, Usage
+from foldmark.live.live_agent import AnyProgram, LiveAgent
 from foldmark.wires import lenient_json
 from foldmark.wires.parts import Part, TextMessage
 
@@ -42,8 +44,9 @@ class ClientBody(Struct):
 
 class RequestHead(Struct, frozen=True):
     """The fields of a request other than its messages. `session` and `agent` are the client's ids of its session and of
-    a sub-agent in it, empty if it names none. `tools` is True if the model may call tools. `aside` is True if the
-    client says that the request is not part of the conversation. `system` is the system prompt as received."""
+    a sub-agent in it, `folder` is the path of its working folder, empty if it names none. `tools` is True if the model
+    may call tools. `aside` is True if the request is not part of the conversation. `system` is the system prompt as
+    received."""
 
     model: str
     stream: bool
@@ -52,6 +55,7 @@ class RequestHead(Struct, frozen=True):
     agent: str = ""
     aside: bool = False
     system: Any = ""
+    folder: str = ""
 
 
 class TypedPrompt(NamedTuple):
@@ -123,11 +127,14 @@ class ClientAnswer(NamedTuple):
 
 
 class ClientDialect(ABC):
-    """One wire, as clients speak it. `name` is the dialect of the events, `provider` the provider of the models, by
-    default of the same name. `body` is the type of a body. `opening` is the message that is put first if the first one
-    kept would be an answer. `credentials` are the headers that Foldmark's own questions copy from the client."""
+    """One wire, as clients speak it. `name` is its name, `dialect` the dialect of the events, `provider` the provider
+    of the models. `body` is the type of a body. `opening` is the message that is put first if the first one kept would
+    be an answer. `credentials` are the headers that Foldmark's own questions copy from the client.
+
+    `agent` is the client: it knows what in its requests is its own. By default, that is any of the known agents."""
 
     name: ClassVar[str]
+    dialect: ClassVar[str]
     provider: ClassVar[str]
     body: ClassVar[type[ClientBody]] = ClientBody
     opening: ClassVar[bytes]
@@ -147,9 +154,14 @@ class ClientDialect(ABC):
     groups: ClassVar[bool] = False
     """True if a message may consist of several adjacent items in the list of messages; see `grouped`."""
 
-    def __init_subclass__(cls) -> None:
-        if "name" in vars(cls) and "provider" not in vars(cls):
-            cls.provider = cls.name
+    def __init__(self) -> None:
+        self.agent: LiveAgent = AnyProgram(wire=self.name)
+
+    def spoken_by(self, agent: LiveAgent) -> Self:
+        """Return this wire as an agent speaks it."""
+        made = copy(self)
+        made.agent = agent
+        return made
 
     # Requests
 
@@ -159,7 +171,8 @@ class ClientDialect(ABC):
 
     @abstractmethod
     def head(self, target: str, headers: Mapping[str, str], body: Any) -> RequestHead:
-        """Return the fields of a request other than its messages. `body` has the type `self.body`."""
+        """Return the fields of a request other than its messages, without those that its agent names (`origin`).
+        `body` has the type `self.body`."""
 
     def leading(self, items: Sequence[bytes]) -> int:
         """Return the number of first list items that are no part of the conversation, such as a system prompt, and
@@ -219,30 +232,20 @@ class ClientDialect(ABC):
         own. Its key stays."""
         return sent
 
-    def is_attended(self, headers: Mapping[str, str]) -> bool:
-        """Return False if a program may read the answers, not a person."""
-        return True
-
-    def compacts_idle(self, headers: Mapping[str, str], request: "ClientRequest") -> bool:
-        """Return True if the client compacts a large session by itself once it is idle."""
-        return False
-
     def cache_asked(self, request: "ClientRequest") -> float:
         """Return the seconds for which a request asks to be kept in the provider's cache; 0 if it does not."""
         wanted = [each for each in self.long_caches if each[0] in request.texts]
         return max((seconds for _, asks, seconds in wanted if asks.search(request.body)), default=0.0)
 
-    def announces(self, block: bytes) -> bool:
-        """Return True for a block in which the client announces that the next one is the text of its skill `/fm`."""
-        return False
-
     def is_compacted(self, message: ClientMessage) -> bool:
         """Return True for the summary with which the client goes on after a compaction."""
-        return False
+        return message.role == "user" and any(self.agent.is_summary(text_of(block)) for block in message.blocks)
 
     def is_interruption(self, part: Part | None) -> bool:
         """Return True for the text that the client sends in place of an answer that a person interrupted."""
-        return False
+        if not isinstance(part, TextMessage) or part.kind == "assistant":
+            return False
+        return self.agent.is_interruption(part.text)
 
     def opens(self, part: TextMessage) -> bool:
         """Return True if a user's text opens a new turn even though no answer ended the previous one."""
@@ -366,9 +369,8 @@ class ClientDialect(ABC):
 
 
 def _told(block: Mapping[str, Any]) -> TextMessage | None:
-    text, kind = block.get("text"), block.get("type", "text")
-    is_text = isinstance(text, str) and bool(text.strip()) and kind in ("text", "input_text")
-    return TextMessage("client", str(text)) if is_text else None
+    text = block.get("text")
+    return TextMessage("client", text) if isinstance(text, str) and text.strip() else None
 
 
 def key_of(role: str, blocks: Iterable[bytes]) -> str:
@@ -376,27 +378,23 @@ def key_of(role: str, blocks: Iterable[bytes]) -> str:
     return blake2b(role.encode() + b"\0" + b"\n".join(blocks), digest_size=16).hexdigest()
 
 
-def typed_prompt(message: ClientMessage, injected: re.Pattern[str]) -> TypedPrompt | None:
-    """Return the text that a person typed last in a user's message; None if anything but text that begins with
-    `injected` follows it."""
+def text_of(block: bytes) -> str:
+    """Return the text in a block; empty if it has none."""
+    text = decoded(block).get("text")
+    return text if isinstance(text, str) else ""
+
+
+def typed_prompt(message: ClientMessage, is_injected: Callable[[str], bool]) -> TypedPrompt | None:
+    """Return the text that a person typed last in a user's message; None if anything but injected text follows it."""
     # Prompts that were not answered precede the last one, as blocks of the same message.
     for at in range(len(message.blocks) - 1, -1, -1):
         block = decoded(message.blocks[at])
         text = block.get("text")
         if message.role != "user" or block.get("type", "text") != "text" or not isinstance(text, str):
             return None
-        if not injected.match(text):
+        if not is_injected(text):
             return TypedPrompt(at, text.strip())
     return None
-
-
-def named_session(headers: Mapping[str, str]) -> tuple[str, str]:
-    """Return the ids of a client's session, and of a sub-agent in it, from the headers of opencode, which it sends on
-    every wire; empty if there are none."""
-    session, parent = headers.get("x-session-id") or headers.get("x-session-affinity", ""), ""
-    if session:
-        parent = headers.get("x-parent-session-id", "")
-    return (parent, session) if parent else (session, "")
 
 
 def decoded(block: bytes) -> dict[str, Any]:
@@ -406,6 +404,16 @@ def decoded(block: bytes) -> dict[str, Any]:
     except msgspec.DecodeError:  # a lone surrogate, or a number that is too big
         found = lenient_json.decode(block)
     return found if isinstance(found, dict) else {}
+
+
+def items_of(raw: bytes) -> list[bytes]:
+    """Return the items of a message, which are joined by commas. Raises msgspec.MsgspecError."""
+    whole = b"[" + raw + b"]"
+    try:
+        found = msgspec.json.decode(whole, type=list[Raw])
+    except msgspec.DecodeError:
+        found = msgspec.json.decode(without_surrogates(whole), type=list[Raw])
+    return list(map(bytes, found))
 
 
 def without_surrogates(text: bytes) -> bytes:

@@ -1,8 +1,7 @@
 """Gemini's generateContent, as Gemini CLI and other programs speak it [SPEC 5.7]. Pure.
 
-Gemini CLI names no session, so requests are distinguished by their first messages. Its own requests outside the
-conversation (routing, compression, web search, loop detection) ask for JSON or offer no functions. A sub-agent has the
-function `complete_task`.
+Requests outside the conversation (routing, compression, web search, loop detection) ask for JSON, or, by Gemini CLI,
+offer no functions.
 
 Calls are paired with their responses by id. Servers of Gemini 2.5 give no ids: the client then invents ids that the
 answer did not have, so such calls are numbered within their message.
@@ -44,28 +43,15 @@ _PATH = re.compile(r"(?P<models>/(?:v1beta|v1|v1alpha)/models/)(?P<model>[^/:]+)
 _METHODS = ("generateContent", "streamGenerateContent")
 _STREAMS = "streamGenerateContent"
 
-_INJECTED = re.compile(
-    r"\s*(<(session_context|hook_context)>"
-    r"|Here is (the user's editor context as a JSON object|a summary of changes in the user's editor context)"
-    r"|\[System: You previously (generated thoughts|returned an empty response))"
-)
-_COMPACTED = "<state_snapshot>"
 _REFERENCED = "--- Content from referenced files ---"
 """The text that Gemini CLI puts behind a prompt before the files that it names."""
-
-_DONE = "complete_task"
-"""The function by which a sub-agent of Gemini CLI reports."""
 
 _INVISIBLE = re.compile("<!--.*?-->|[\u200b-\u200f\ufeff]", re.DOTALL)
 """The text that Gemini CLI leaves out of an answer when it writes its session."""
 
 
-class _Function(Struct):
-    name: str = ""
-
-
 class _Tool(Struct, rename="camel"):
-    function_declarations: list[_Function] = msgspec.field(default_factory=list)
+    function_declarations: list[Raw] = msgspec.field(default_factory=list)
 
 
 class _Generation(Struct, rename="camel"):
@@ -89,9 +75,9 @@ class _Message(RoleMessage, kw_only=True):
 class GeminiClient(JoiningClient, RoleClient):
     """Requests and answers of `/v1beta/models/MODEL:generateContent` and `:streamGenerateContent`."""
 
-    name = "gemini"
+    name = dialect = provider = "gemini"
     body, message = _Body, _Message
-    member, model, injected = b"parts", "model", _INJECTED
+    member, model = b"parts", "model"
     opening = b'{"role":"user","parts":[{"text":"%s"}]}' % CLIENT_OPENING.encode()
     credentials = ("x-goog-api-key", "authorization", "x-goog-user-project", "user-agent")
 
@@ -101,17 +87,14 @@ class GeminiClient(JoiningClient, RoleClient):
 
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
         found = _PATH.match(target)
-        functions = {each.name for tool in body.tools for each in tool.function_declarations}
-        wanted = body.generation
+        functions, wanted = any(tool.function_declarations for tool in body.tools), body.generation
         schemas = (wanted.response_schema, wanted.response_json_schema)
         formed = schemas != (None, None) or "json" in wanted.response_mime_type
-        bare = not functions and headers.get("user-agent", "").startswith("GeminiCLI")
         return RequestHead(
             "" if found is None else found["model"],
             found is not None and found["method"] == _STREAMS,
-            bool(functions),
-            agent=_DONE if _DONE in functions else "",
-            aside=formed or bare,
+            functions,
+            aside=formed,
             system=body.system,
         )
 
@@ -126,7 +109,7 @@ class GeminiClient(JoiningClient, RoleClient):
                 "assistant", blocks, _answer_key(found), calls, results, any(map(self.is_thinking, found))
             )
         # The client's injected text changes from run to run, and the client shortens old responses.
-        kept = [_meaning(block) for block in found if not _injected(block)]
+        kept = [_meaning(block) for block in found if not self._is_injected(block)]
         key = key_of("user", [msgspec.json.encode([*map(_identity, results), *filter(None, kept)], order="sorted")])
         return ClientMessage("user", blocks, key, calls, results)
 
@@ -151,7 +134,7 @@ class GeminiClient(JoiningClient, RoleClient):
         if message.role == "assistant":
             return _said(found, message.calls)
         results = iter(message.results)
-        return [_given(block, results) for block in found]
+        return [self._given(block, results) for block in found]
 
     def prompt(self, message: ClientMessage) -> TypedPrompt | None:
         texts = [str(decoded(block).get("text", "")).strip() for block in message.blocks]
@@ -162,14 +145,8 @@ class GeminiClient(JoiningClient, RoleClient):
     def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
         return self.parted_prompts(message.blocks) or super().prompts(message)
 
-    def is_attended(self, headers: Mapping[str, str]) -> bool:
-        return False  # it does not say: `gemini -p` names itself as the program on a screen does
-
     def as_divided(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
         return RoleClient.rewritten(self, raw, blocks)
-
-    def is_compacted(self, message: ClientMessage) -> bool:
-        return any(_COMPACTED in str(decoded(block).get("text", "")) for block in message.blocks)
 
     def result_of(self, block: Mapping[str, Any]) -> str | None:
         found = block.get("functionResponse")
@@ -231,6 +208,19 @@ class GeminiClient(JoiningClient, RoleClient):
         key = "".join(f"&key={each}" for each in re.findall(r"(?:^|&)key=([^&]*)", query))
         return f"{found['models']}{found['model']}:{_STREAMS}?alt=sse{key}", msgspec.json.encode(asked.body)
 
+    def _is_injected(self, block: Mapping[str, Any]) -> bool:
+        text = block.get("text")
+        return isinstance(text, str) and self.agent.is_injected(text)
+
+    def _given(self, block: Mapping[str, Any], results: Iterator[str]) -> Part | None:
+        """Return the content of a part of a user's message; `results` are the ids of the remaining responses."""
+        text, response, inline = block.get("text"), block.get("functionResponse"), block.get("inlineData")
+        if isinstance(response, dict):
+            return _result(response, next(results))
+        if isinstance(text, str):
+            return None if self._is_injected(block) else TextMessage("user", text)
+        return TextMessage("user", "", {"blocks": [_media(inline)]}) if isinstance(inline, dict) else None
+
 
 GEMINI = GeminiClient()
 
@@ -254,21 +244,6 @@ def _id_of(found: Mapping[str, Any], place: int) -> str:
 
 def _identity(call_id: str) -> list[str]:
     return ["response", call_id]
-
-
-def _injected(block: Mapping[str, Any]) -> bool:
-    text = block.get("text")
-    return isinstance(text, str) and _INJECTED.match(text) is not None
-
-
-def _given(block: Mapping[str, Any], results: Iterator[str]) -> Part | None:
-    """Return the content of a part of a user's message; `results` are the ids of the remaining responses."""
-    text, response, inline = block.get("text"), block.get("functionResponse"), block.get("inlineData")
-    if isinstance(response, dict):
-        return _result(response, next(results))
-    if isinstance(text, str):
-        return None if _injected(block) else TextMessage("user", text)
-    return TextMessage("user", "", {"blocks": [_media(inline)]}) if isinstance(inline, dict) else None
 
 
 def _result(response: Mapping[str, Any], call_id: str) -> ResultMessage:

@@ -18,8 +18,7 @@ from foldmark.core.assembly.eviction import CLIENT_OPENING
 from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.openai.responses import parse
-from foldmark.formats.codex.records import INTERRUPTED, is_injected
-from foldmark.live.clients import answers, openai_items
+from foldmark.live.clients import answers
 from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
@@ -30,25 +29,23 @@ from foldmark.live.clients.dialect import (
     SentMessage,
     TypedPrompt,
     decoded,
+    items_of,
     key_of,
-    named_session,
+    plain,
 )
-from foldmark.live.clients.openai_items import LONG_CACHES, call_of, is_made, is_output, kind_of
 from foldmark.live.clients.weaving import ResponseWeaver, Weaver
 from foldmark.text import queued
-from foldmark.wires import lenient_json
-from foldmark.wires.lenient_json import objects_in
+from foldmark.wires import responses
+from foldmark.wires.lenient_json import as_text, objects_in
 from foldmark.wires.parts import Part, TextMessage
+from foldmark.wires.responses import call_of, is_made, is_output, kind_of
 
 _PATH = re.compile(r"(?:/v1)?/responses")
 _REPLY = "msg_foldmark_"
 """Prefix of the ids of Foldmark's own answers; Codex sends the id again with the answer."""
 
-_BESIDE = ("thread_title", "memory_consolidation", "guardian")
-"""Sources of threads, and kinds of sub-agents, that are not part of a conversation."""
-
-_CONVERSATION = ("turn", "compaction")
-"""Kinds of requests that contain the conversation."""
+LONG_CACHES = ((b'"24h"', re.compile(rb'"prompt_cache_retention"\s*:\s*"24h"'), 86400.0),)
+"""As `ClientDialect.long_caches`."""
 
 
 class _Body(ClientBody):
@@ -62,11 +59,10 @@ class _Body(ClientBody):
 class ResponsesClient(ClientDialect):
     """Requests and answers of `/responses`."""
 
-    name, provider = "openai", "openai_responses"
+    name = provider = "openai_responses"
+    dialect = "openai"
     body = _Body
-    opening = (
-        b'{"type":"message","role":"user","content":[{"type":"input_text","text":"%s"}]}' % CLIENT_OPENING.encode()
-    )
+    opening = msgspec.json.encode(responses.asked(CLIENT_OPENING))
     credentials = (
         "authorization",
         "chatgpt-account-id",
@@ -80,29 +76,15 @@ class ResponsesClient(ClientDialect):
     )
     groups = steers = weaves = True
     long_caches = LONG_CACHES
-    passing = openai_items.PASSING
+    passing = responses.PASSING
 
     def reads(self, path: str) -> bool:
         return _PATH.fullmatch(path) is not None
 
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
-        about = _about(headers.get("x-codex-turn-metadata", ""))
-        session, thread = headers.get("session-id", ""), headers.get("thread-id", "")
-        if not session and not thread:
-            session, agent = named_session(headers)
-            thread = agent or session
-        beside = about.get("request_kind", "turn") not in _CONVERSATION
-        beside |= about.get("thread_source") in _BESIDE or headers.get("x-openai-subagent") in _BESIDE
-        return RequestHead(
-            body.model,
-            body.stream,
-            # For newer models, the tools are an item.
-            bool(body.tools) or "x-openai-internal-codex-responses-lite" in headers,
-            session or thread,
-            thread if session and thread != session else "",
-            beside,
-            body.instructions or "",
-        )
+        # For newer models, the tools are an item.
+        tools = bool(body.tools) or "x-openai-internal-codex-responses-lite" in headers
+        return RequestHead(body.model, body.stream, tools, system=body.instructions or "")
 
     def grouped(self, items: Sequence[bytes]) -> Iterator[int]:
         for kind, run in groupby(map(_group, items)):
@@ -110,25 +92,25 @@ class ResponsesClient(ClientDialect):
             yield from [many] if kind is not None else [1] * many
 
     def read(self, raw: bytes) -> ClientMessage:
-        items = openai_items.items_of(raw)
+        items = items_of(raw)
         found = list(map(decoded, items))
         role = _role(found)
         if _is_spoken(found):
-            blocks = openai_items.contents_of(items[0])
+            blocks = _contents_of(items[0])
             return ClientMessage(role, blocks, key_of(role, blocks))
         calls = tuple(call for each in found if is_made(each) and (call := call_of(each)) is not None)
         results = tuple(call for each in found if (call := self.result_of(each)) is not None)
         thinks = any(map(self.is_thinking, found))
-        return ClientMessage(role, tuple(items), openai_items.key(role, found), calls, results, thinks)
+        return ClientMessage(role, tuple(items), _key(role, found), calls, results, thinks)
 
     def blocks(self, raw: bytes) -> tuple[bytes, ...]:
-        items = openai_items.items_of(raw)
-        return openai_items.contents_of(items[0]) if _is_spoken(list(map(decoded, items))) else tuple(items)
+        items = items_of(raw)
+        return _contents_of(items[0]) if _is_spoken(list(map(decoded, items))) else tuple(items)
 
     def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
-        items = openai_items.items_of(raw)
+        items = items_of(raw)
         if _is_spoken(list(map(decoded, items))):
-            return openai_items.with_contents(items[0], list(blocks))
+            return _with_contents(items[0], list(blocks))
         if all(map(is_output, map(decoded, items))):
             # Outputs that became user texts go after the other outputs, which must directly follow their calls.
             ordered: list[bytes] = sorted(blocks, key=_is_text)
@@ -140,20 +122,20 @@ class ResponsesClient(ClientDialect):
         if message.role == "system":
             return [None for _ in found]
         if message.role == "user":
-            return list(map(openai_items.part_of_user, found))
-        return list(map(openai_items.part_of_item, found))
+            return [None if self._is_injected(block) else _part_of_user(block) for block in found]
+        return list(map(responses.recorded, found))
 
     def prompt(self, message: ClientMessage) -> TypedPrompt | None:
         block = decoded(message.blocks[-1]) if message.role == "user" and message.blocks else {}
         text = block.get("text")
-        if not isinstance(text, str) or is_injected(text):
+        if not isinstance(text, str) or self.agent.is_injected(text):
             return None
         return TypedPrompt(len(message.blocks) - 1, text.strip())
 
     def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
         texts = [decoded(block).get("text") for block in message.blocks] if message.role == "user" else []
-        typed = [(at, text.strip()) for at, text in enumerate(texts) if isinstance(text, str) and not is_injected(text)]
-        return [TypedPrompt(at, text) for at, text in typed if text]
+        typed = [(at, text.strip()) for at, text in enumerate(texts) if isinstance(text, str)]
+        return [TypedPrompt(at, text) for at, text in typed if text and not self.agent.is_injected(text)]
 
     def separated(self, sent: Sequence[SentMessage], is_command: Callable[[str], bool]) -> list[SentMessage]:
         # After Esc, Codex joins the prompts that wait.
@@ -169,14 +151,12 @@ class ResponsesClient(ClientDialect):
                 made[at] = SentMessage(raw, self.read(raw))
         return made
 
-    def is_attended(self, headers: Mapping[str, str]) -> bool:
-        return headers.get("originator") != "codex_exec"
-
-    def is_interruption(self, part: Part | None) -> bool:
-        return isinstance(part, TextMessage) and part.text.lstrip().startswith(INTERRUPTED)
+    def _is_injected(self, block: Mapping[str, Any]) -> bool:
+        text = as_text(block.get("text"))
+        return self.agent.is_injected(text) and not self.agent.is_interruption(text)
 
     def opens(self, part: TextMessage) -> bool:
-        return openai_items.opens_turn(part.text)
+        return not self.agent.is_addition(part.text)
 
     def is_own(self, block: bytes) -> bool:
         return str(decoded(block).get("id")).startswith(_REPLY)
@@ -190,11 +170,10 @@ class ResponsesClient(ClientDialect):
         return msgspec.json.encode({**block, "tools": []})  # the result of a search for tools
 
     def notice(self, block: Mapping[str, Any], text: str) -> bytes:
-        content = [{"type": "input_text", "text": text}]
-        return msgspec.json.encode({"type": "message", "role": "user", "content": content})
+        return msgspec.json.encode(responses.asked(text))
 
     def is_thinking(self, block: Mapping[str, Any]) -> bool:
-        return block.get("type") == "reasoning"
+        return responses.is_thinking(block)
 
     def kept(self, blocks: Sequence[bytes], shown: Sequence[bool]) -> list[bool]:
         stays, found = list(shown), [self.is_thinking(decoded(block)) for block in blocks]
@@ -204,7 +183,7 @@ class ResponsesClient(ClientDialect):
         return stays
 
     def messages_of(self, events: Iterable[Event]) -> list[bytes]:
-        items = [msgspec.json.encode(item) for event in events for item in openai_items.items_for(event)]
+        items = [msgspec.json.encode(item) for event in events for item in responses.items_for(event)]
         found, first = list[bytes](), 0
         for many in self.grouped(items):
             found.append(b",".join(items[first : first + many]))
@@ -216,8 +195,8 @@ class ResponsesClient(ClientDialect):
         if found is None:
             return None
         items, model = objects_in(found.body["output"]), str(found.body.get("model", ""))
-        parts, blocks = list(map(openai_items.part_of_item, items)), map(msgspec.json.encode, items)
-        key = openai_items.key("assistant", items)
+        parts, blocks = list(map(responses.recorded, items)), map(msgspec.json.encode, items)
+        key = _key("assistant", items)
         return ClientAnswer(key, parts, model, found.usage, found.stopped, tuple(blocks))
 
     def continued(self, before: ClientMessage, answer: ClientAnswer) -> str | None:
@@ -226,14 +205,13 @@ class ResponsesClient(ClientDialect):
         return self.answer_key((*before.blocks, *answer.blocks))
 
     def answer_key(self, blocks: Iterable[bytes]) -> str:
-        return openai_items.key("assistant", map(decoded, blocks))
+        return _key("assistant", map(decoded, blocks))
 
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         return answers.written_response(text, self._id(text, request), request.head.model, stream=request.head.stream)
 
     def reply_key(self, text: str) -> str:
-        content = [{"type": "output_text", "text": text}]
-        return openai_items.key("assistant", [{"type": "message", "role": "assistant", "content": content}])
+        return _key("assistant", [responses.answered(text)])
 
     def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> Weaver:
         return ResponseWeaver(text, self._id(text, request), streamed=streamed)
@@ -244,7 +222,7 @@ class ResponsesClient(ClientDialect):
     def question(self, asked: Request, request: ClientRequest) -> tuple[str, bytes]:
         # As Codex does: the system prompt is a developer message, and everything is streamed.
         own = asked.body.get("instructions")
-        system = [{"role": "developer", "content": [{"type": "input_text", "text": own}]}] if own else []
+        system = [responses.asked(own, "developer")] if own else []
         rest = {name: value for name, value in asked.body.items() if name != "instructions"}
         body = {**rest, "model": request.head.model, "stream": True, "store": False}
         body["input"] = [*system, *asked.body["input"]]
@@ -256,15 +234,6 @@ class ResponsesClient(ClientDialect):
 OPENAI = ResponsesClient()
 
 
-def _about(text: str) -> dict[str, Any]:
-    """Return the data about a request that Codex sends in a header; empty if it is not a JSON object."""
-    try:
-        found = lenient_json.decode(text.encode("utf-8", "replace"))
-    except lenient_json.NotJsonError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def _group(item: bytes) -> str | None:
     """Return the kind of run that an item can join; None if it is always separate."""
     found = decoded(item)
@@ -272,7 +241,7 @@ def _group(item: bytes) -> str | None:
 
 
 def _is_text(item: bytes) -> bool:
-    return kind_of(decoded(item)) == "message"
+    return kind_of(decoded(item)) == responses.MESSAGE
 
 
 def _role(items: Sequence[Mapping[str, Any]]) -> str:
@@ -280,12 +249,39 @@ def _role(items: Sequence[Mapping[str, Any]]) -> str:
         return "assistant"
     if any(map(is_output, items)):
         return "tool"
-    role, kind = items[0].get("role"), kind_of(items[0])
-    if role in ("developer", "system"):
-        return "system"
-    return "user" if kind == "message" else kind
+    role = responses.speaker(items[0])
+    return kind_of(items[0]) if role == "assistant" else role
 
 
 def _is_spoken(items: Sequence[Mapping[str, Any]]) -> bool:
     """Return True for a message from a user or the developer, whose blocks are its parts."""
-    return len(items) == 1 and kind_of(items[0]) == "message" and not is_made(items[0])
+    return len(items) == 1 and kind_of(items[0]) == responses.MESSAGE and not is_made(items[0])
+
+
+def _contents_of(item: bytes) -> tuple[bytes, ...]:
+    """Return the parts of a message from a user or the developer as JSON."""
+    content = bytes(msgspec.json.decode(item, type=dict[str, Raw]).get("content", b"[]"))
+    if content[:1] == b'"':
+        return (b'{"type":"%b","text":%b}' % (responses.INPUT_TEXT.encode(), content),)
+    return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
+
+
+def _with_contents(item: bytes, parts: Sequence[bytes]) -> bytes:
+    """Return a message from a user with these parts instead of its own."""
+    members = msgspec.json.decode(item, type=dict[str, Raw])
+    if len(parts) != len(_contents_of(item)):
+        members.pop(responses.PASSING[-1], None)  # it has an entry for each part
+    members["content"] = Raw(b"[" + b",".join(parts) + b"]")
+    return msgspec.json.encode(members)
+
+
+def _part_of_user(part: Mapping[str, Any]) -> Part:
+    """Return the content of a part of a user's message."""
+    found = responses.read({"role": "user", "content": [part]}).parts
+    return found[0] if len(found) == 1 else TextMessage("user", "", {"blocks": [responses.carried(part)]})
+
+
+def _key(role: str, items: Iterable[Mapping[str, Any]]) -> str:
+    """Return the key of a message with these items, which is the same for an answer and its echo."""
+    meanings = [plain(meaning) for item in items if (meaning := responses.meaning(item))]
+    return key_of(role, [msgspec.json.encode(meanings, order="sorted")])

@@ -29,13 +29,13 @@ from foldmark.live.clients.dialect import (
     SentMessage,
     TypedPrompt,
     decoded,
+    items_of,
     key_of,
-    named_session,
     plain,
     typed_prompt,
 )
 from foldmark.live.clients.joined_texts import JoiningClient
-from foldmark.live.clients.openai_items import LONG_CACHES, items_of
+from foldmark.live.clients.openai import LONG_CACHES
 from foldmark.live.clients.weaving import CompletionWeaver, Weaver
 from foldmark.text.queued import JOIN, received
 from foldmark.wires.lenient_json import as_object, as_text, objects_in
@@ -50,19 +50,6 @@ _READER = "openai"
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
 """Members that mark the end of a cached beginning; clients move them from request to request."""
 
-_INJECTED = re.compile(
-    r"\s*(<(system-reminder|environment_details)>|This is the Qwen Code\. We are setting up the context)"
-)
-_GOT_IT = "Got it. Thanks for the context!"
-"""The answer to the description of the surroundings; written by qwen-code, not by a model."""
-
-_BESIDE = b"acting as the managed memory extraction subagent"
-"""Text in the system prompt with which qwen-code repeats a conversation, in order to remember parts of it."""
-
-_BEGINNING = 500
-"""Number of bytes of the list of messages in which that text is."""
-
-_COMPACTED = "<state_snapshot>"
 _CUSTOM = "custom"
 """Type of a call whose argument is a text, and the member of its event's data that says so."""
 
@@ -77,7 +64,7 @@ class _Body(ClientBody):
 class ChatClient(JoiningClient):
     """Requests and answers of `/chat/completions`."""
 
-    name = "openai"
+    name = dialect = provider = "openai"
     long_caches = LONG_CACHES
     body = _Body
     opening = b'{"role":"user","content":"%s"}' % CLIENT_OPENING.encode()
@@ -96,15 +83,13 @@ class ChatClient(JoiningClient):
         return _PATH.fullmatch(path) is not None
 
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
-        session, agent = named_session(headers)
         formed = "json" in str((body.response_format or {}).get("type"))
-        beside = (formed and not body.tools) or _BESIDE in bytes(body.messages)[:_BEGINNING]
-        return RequestHead(body.model, bool(body.stream), bool(body.tools), session, agent, beside)
+        return RequestHead(body.model, bool(body.stream), bool(body.tools), aside=formed and not body.tools)
 
     def leading(self, items: Sequence[bytes]) -> int:
         found = next((at for at, item in enumerate(items) if decoded(item).get("role") not in _SYSTEM), len(items))
         first, second = map(decoded, items[found : found + 2]) if len(items) > found + 1 else ({}, {})
-        introduced = _INJECTED.match(text_of(first.get("content"))) and second.get("content") == _GOT_IT
+        introduced = self.agent.introduces(text_of(first.get("content")), text_of(second.get("content")))
         return found + 2 if introduced else found
 
     def grouped(self, items: Sequence[bytes]) -> Iterator[int]:
@@ -137,12 +122,12 @@ class ChatClient(JoiningClient):
 
     def parts(self, message: ClientMessage) -> list[Part | None]:
         found = list(map(decoded, message.blocks))
-        readers = {"assistant": _said, "user": _given, "tool": _result}
+        readers = {"assistant": _said, "user": self._given, "tool": self._result}
         read = readers.get(message.role)
         return [None if read is None else read(block) for block in found]
 
     def prompt(self, message: ClientMessage) -> TypedPrompt | None:
-        found = typed_prompt(message, _INJECTED)
+        found = typed_prompt(message, self.agent.is_injected)
         return None if found is None else found._replace(joined=JOIN in found.text)
 
     def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
@@ -153,12 +138,6 @@ class ChatClient(JoiningClient):
             TypedPrompt(at, own.strip(), queued=True) for at, text in texts if (own := received(text)) is not None
         ]
         return behind or self.parted_prompts(message.blocks) or super().prompts(message)
-
-    def is_attended(self, headers: Mapping[str, str]) -> bool:
-        return False  # scripts speak this wire, too
-
-    def is_compacted(self, message: ClientMessage) -> bool:
-        return any(_COMPACTED in as_text(decoded(block).get("text")) for block in message.blocks)
 
     def result_of(self, block: Item) -> str | None:
         return as_text(block.get("tool_call_id")) if block.get("role") == "tool" else None
@@ -228,6 +207,22 @@ class ChatClient(JoiningClient):
 
     def question(self, asked: Request, request: ClientRequest) -> tuple[str, bytes]:
         return request.target, msgspec.json.encode({**asked.body, "model": request.head.model, "stream": True})
+
+    def _given(self, part: Item) -> Part | None:
+        """Return the content of a part of a user's message; None for a text that the client wrote."""
+        text = part.get("text")
+        if isinstance(text, str):
+            if (prompt := received(text)) is not None:
+                return queued_blocks.queued_message(prompt)
+            return None if self.agent.is_injected(text) or not text.strip() else TextMessage("user", text)
+        return TextMessage("user", "", {"blocks": [_medium(part)]}) if part else None
+
+    def _result(self, item: Item) -> Part | None:
+        if item.get("role") != "tool":
+            return self._given({"type": "text", "text": text_of(item.get("content"))})
+        media = [_medium(part) for part in objects_in(item.get("content")) if "text" not in part]
+        data = {"blocks": media} if media else None
+        return ResultMessage(as_text(item.get("tool_call_id")), text_of(item.get("content")), data=data)
 
 
 CHAT = ChatClient()
@@ -339,25 +334,6 @@ def _said(block: Item) -> Part | None:
         return CallMessage(as_text(block.get("id")), as_text(own.get("name")), arguments(own.get("arguments")))
     text = as_text(block.get("text")) or as_text(block.get("refusal"))
     return TextMessage("assistant", text) if text.strip() else None
-
-
-def _given(part: Item) -> Part | None:
-    """Return the content of a part of a user's message; None for a text that the client wrote."""
-    text = part.get("text")
-    if isinstance(text, str):
-        if (prompt := received(text)) is not None:
-            return queued_blocks.queued_message(prompt)
-        return None if _INJECTED.match(text) or not text.strip() else TextMessage("user", text)
-    return TextMessage("user", "", {"blocks": [_medium(part)]}) if part else None
-
-
-def _result(item: Item) -> Part | None:
-    if item.get("role") != "tool":
-        return _given({"type": "text", "text": text_of(item.get("content"))})
-    media = [_medium(part) for part in objects_in(item.get("content")) if "text" not in part]
-    return ResultMessage(
-        as_text(item.get("tool_call_id")), text_of(item.get("content")), data={"blocks": media} if media else None
-    )
 
 
 def _medium(part: Item) -> dict[str, Any]:

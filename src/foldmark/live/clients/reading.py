@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from foldmark.live.clients.dialect import ClientDialect, ClientRequest, SentMessage, without_surrogates
 
@@ -34,7 +35,8 @@ class RequestReader:
             begin = text.index(b",", places[leading - 1][1]) if 0 < leading < len(places) else own
         new = _cut(dialect, rest, text, [place for place in places if place[0] > begin])
         end = own + len(messages) + (at - begin - 1 if sent else 0)
-        head = dialect.head(target, headers, whole)
+        head, origin = dialect.head(target, headers, whole), dialect.agent.origin(headers, text)
+        head = replace(head, **origin._asdict() | {"aside": head.aside or origin.aside})
         wanted = (*self._texts, *(each for each, *_ in dialect.long_caches))
         texts = frozenset(each for each in wanted if (sent and each in texts) or each in rest)
         request = ClientRequest(dialect, target, body, begin, end, (*sent, *new), head, texts)

@@ -1,6 +1,5 @@
 """`RoleClient`: wires whose messages have a role and a list of blocks, and whose roles alternate [SPEC 5.7]. Pure."""
 
-import re
 from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
@@ -23,14 +22,13 @@ class RoleClient(ClientDialect):
     """A wire whose messages have a role and a list of blocks, and whose roles alternate.
 
     `message` is the type of a message. `member` is the name of its blocks on the wire, `model` that of the model's
-    role. `injected` matches the beginning of a text that the client itself wrote.
+    role.
     """
 
     message: ClassVar[type["RoleMessage"]]
     moves_systems = True
     member: ClassVar[bytes]
     model: ClassVar[str]
-    injected: ClassVar[re.Pattern[str]]
 
     @abstractmethod
     def blocks_of(self, content: Any) -> tuple[bytes, ...]:
@@ -59,7 +57,7 @@ class RoleClient(ClientDialect):
         return self.written(self.split(raw)[0], blocks)
 
     def prompt(self, message: ClientMessage) -> TypedPrompt | None:
-        return typed_prompt(message, self.injected)
+        return typed_prompt(message, self.agent.is_injected)
 
     def joined(self, found: Sequence[SentMessage]) -> list[SentMessage]:
         joined: list[SentMessage] = []

@@ -22,15 +22,15 @@ _TEXTS = ("content", "text", "message", "payload", "prompt", "base_instructions"
 _IGNORED = frozenset(
     {
         "assistant",
-        "tool_result",
-        "function_call_output",
-        "custom_tool_call_output",
         "agent_message",
         "reasoning",
         "agent_reasoning",
         "compacted",
     }
 )
+
+_RESULTS = ("_result", "_output")
+"""The ends of the types of results, of all programs."""
 
 
 def is_marked(text: str) -> bool:
@@ -94,7 +94,8 @@ def _texts(value: Any, depth: int) -> list[str]:
     if not isinstance(value, dict) or depth > _DEPTH:
         return []
     kind = value.get("type")
-    if (isinstance(kind, str) and kind in _IGNORED) or value.get("role") == "assistant" or is_summary(value):
+    is_result = isinstance(kind, str) and (kind in _IGNORED or kind.endswith(_RESULTS))
+    if is_result or value.get("role") == "assistant" or is_summary(value):
         return []
     queued = value.get("attachment") if value.get("type") == "attachment" else None
     found = _texts({"prompt": queued.get("prompt")}, depth + 1) if isinstance(queued, dict) else []

@@ -23,7 +23,6 @@ from typing import IO, Any
 import apsw
 
 from foldmark.core.wording import count, one_line
-from foldmark.dialects.openai.items import CALLS, RESULTS, is_paired
 from foldmark.formats.codex import rollouts as codex_rollouts
 from foldmark.formats.codex.records import TYPES, history_of
 from foldmark.formats.codex.rollouts import LONGEST_HEAD, store_folder
@@ -31,6 +30,7 @@ from foldmark.formats.session_file import Broken, SessionFile, SessionFileError,
 from foldmark.formats.session_format import SessionPath
 from foldmark.sessions.doctor import Diagnosis, Finding, sorted_findings, unknown_types
 from foldmark.wires.lenient_json import NotJsonError, decode, filled_text, member
+from foldmark.wires.responses import CALLS, RESULTS, is_paired
 
 _KNOWN = {*TYPES, "token_usage_record", "inter_agent_communication_metadata"}
 

@@ -10,7 +10,7 @@ stale, and arguments stay.
 """
 
 from bisect import bisect_right
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from operator import attrgetter
 from typing import Any
@@ -20,19 +20,17 @@ from msgspec.structs import replace
 
 from foldmark.core.assembly.superseded import Exchange
 from foldmark.core.patterns import pattern
-from foldmark.dialects.openai.items import CALLS, RESULTS
 from foldmark.formats.codex import rollouts
 from foldmark.formats.codex.records import is_injected, read_item
 from foldmark.formats.cut import Origin, Replacement
 from foldmark.sessions.trim.job import LineTrimmer
 from foldmark.sessions.trim.results import output
 from foldmark.sessions.trim.stale import TrimPlan
-from foldmark.wires import spans
+from foldmark.wires import responses, spans
 from foldmark.wires.lenient_json import decode, member, whole_number
 from foldmark.wires.parts import TextMessage
 from foldmark.wires.spans import within
 
-_OUTPUTS = tuple(result for result, call in RESULTS.items() if CALLS[call].answer == "output")
 _COMMAND, _PATCH = "exec_command", "apply_patch"
 """The tools that run a command and change files, for records that do not name their tool."""
 
@@ -136,15 +134,15 @@ class CodexLines(LineTrimmer):
 
     def _item(self, data: bytes, item: dict[str, Any], place: Origin, *, is_new: bool = True) -> bytes:
         """Return an item with its output cut, or note a call or a prompt; one that is not `is_new` opens no turn."""
-        if item.get("type") in tuple(CALLS):  # a tuple, since the value may not be hashable
-            if call := _call(item):
-                self.call(*call)
-        elif is_new and item.get("type") == "message" and item.get("role") == "user":
+        kind, call = responses.kind_of(item), responses.call_of(item)
+        if call and responses.is_call(kind):
+            self.call(call, responses.tool_of(item))
+        elif is_new and kind == responses.MESSAGE and item.get("role") == "user":
             texts = read_item({"type": "response_item", "payload": item}).parts
             if texts and not (isinstance(texts[0], TextMessage) and is_injected(texts[0].text)):
                 self._prompts.append(self.at)
-        elif item.get("type") in _OUTPUTS and isinstance(call_id := item.get("call_id"), str):
-            return within(data, ("output",), lambda raw: self._output(raw, call_id, place))
+        elif call and responses.is_result(kind):
+            return within(data, ("output",), lambda raw: self._output(raw, call, place))
         return data
 
     def _roll_back(self, turns: int | None) -> None:
@@ -213,16 +211,6 @@ class _Sent(Struct, frozen=True):
         assert isinstance(at, int)
         before = bisect_right(self.rolled_back, at, key=attrgetter("start"))
         return before == 0 or at not in self.rolled_back[before - 1]
-
-
-def _call(item: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the id and the tool of a call."""
-    call_id, name, namespace = item.get("call_id"), item.get("name"), item.get("namespace")
-    if item.get("type") == "local_shell_call":
-        call_id, name = call_id or item.get("id"), "local_shell"
-    if not isinstance(call_id, str) or not isinstance(name, str):
-        return None
-    return call_id, f"{namespace}__{name}" if isinstance(namespace, str) and namespace else name
 
 
 def _mcp_tool(call: Any) -> str:

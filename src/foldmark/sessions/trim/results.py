@@ -16,11 +16,11 @@ from msgspec.structs import replace
 from foldmark.core.patterns import pattern
 from foldmark.formats import cut
 from foldmark.formats.cut import Origin, Replacement
-from foldmark.wires import spans
+from foldmark.wires import responses, spans
 from foldmark.wires.spans import Span
 
-_CODEX_TEXTS = (b'"input_text"', b'"text"', b'"output_text"')
-_CODEX_IMAGES = {b'"input_image"': "image_url", b'"image"': "data"}
+_CODEX_TEXTS = tuple(map(cut.quoted, responses.TEXTS))
+_CODEX_IMAGES = {cut.quoted(responses.INPUT_IMAGE): "image_url", b'"image"': "data"}
 _DATA_URL = pattern(rb'"data:([^;,"\\]{1,100});base64,')
 
 MOST_IMAGE = 4_500
@@ -177,7 +177,7 @@ def _codex_image(item: bytes, kind: bytes, block: dict[str, Span], place: Origin
     named = url[1] if url else (named or b'"image"').strip(b'"')
     size = _decoded_size(data[url.end() - 1 :] if url else data or b'""')
     shown = cut.image_note(named.decode("ascii", "replace"), size, place)
-    note = b'{"type":%b,"text":%b}' % (b'"input_text"' if kind == b'"input_image"' else b'"text"', shown)
+    note = b'{"type":%b,"text":%b}' % (b'"text"' if kind == b'"image"' else _CODEX_TEXTS[0], shown)
     return note, max(0, min(len(item), MOST_IMAGE) - len(note))
 
 

@@ -1,0 +1,1 @@
+"""Lathe, an invented coding agent, for Foldmark."""
