@@ -245,10 +245,10 @@ class _Nearest(Generic[R]):
     the records, because a record that was met is passed over for good."""
 
     def __init__(self, rows: Iterable[R]) -> None:
-        timed = [(row.own_time, -at, row) for at, row in enumerate(rows) if row.own_time is not None]
+        timed = [(moment, -at, row) for at, row in enumerate(rows) if (moment := row.own_time) is not None]
         timed.sort(key=lambda each: each[:2])
         self._rows = {side: [row for *_, row in timed if row.aside == side] for side in (False, True)}
-        self._times = {side: [row.own_time or _EARLIEST for row in rows] for side, rows in self._rows.items()}
+        self._times = {side: [moment for moment, _, row in timed if row.aside == side] for side in (False, True)}
         self._older = {side: [at - 1 for at in range(len(rows))] for side, rows in self._rows.items()}
 
     def before(self, row: R, met: Collection[str | None]) -> R | None:

@@ -13,7 +13,7 @@ from foldmark.formats.claude.blocks import only_thinking
 from foldmark.formats.claude.members import ASIDE, CHAINED, DISPLAY, ERROR, MADE_UP, PARENT, SAID, SESSION, SUMMARY
 from foldmark.formats.claude.records import LEAF, Row, row_of
 from foldmark.formats.session_file import SessionRecord
-from foldmark.wires.anthropic import THINKING, USERS
+from foldmark.wires.anthropic import RESULT, THINKING, USE, USERS
 from foldmark.wires.lenient_json import NotJsonError, decode
 
 _NONE, _QUOTE = Raw(b""), memoryview(b'"')
@@ -75,27 +75,28 @@ class UsualRecord(Struct, gc=False):
         `before` is the row before it. What is attached to a message of the user is sent in that message, whatever it
         says, so it is not read, and counts as `spoken`. Raises UnusualError.
         """
-        kind, message, blocks = self.type, self.message, self.blocks
-        joins = before is not None and before.spoken and not before.is_answer and before.uuid == (self.parent or "")
-        if kind in _WITH_TEXT and not (joins and kind == "attachment"):
+        kind, message = self.type, self.message
+        if kind in _WITH_TEXT and not (kind == "attachment" and before is not None and self._joins(before)):
             try:
                 return row_of(SessionRecord(line, 0, kind, decode(raw)), raw)
             except NotJsonError:
                 raise UnusualError from None
+        if kind not in CHAINED and kind != "progress":
+            return None
         row = Row(line=line, type=kind, uuid=self.uuid or None, parent=self.parent or None, moment=self.moment)
         row.prompted_by = self.prompted_by or None
         if self.aside:
             row.side = self.agent or ""
         if kind not in SAID:
             row.passing = kind == "progress"
-            row.chained = row.spoken = kind in CHAINED
-            return row if row.passing or row.chained else None
+            row.chained = row.spoken = not row.passing
+            return row
         if message is None or message.content is None:
             raise UnusualError
         row.chained = row.said = True
         row.spoken, row.is_answer = bool(message.content) or message.content == "", kind == "assistant"
-        paired, others = ("tool_use", THINKING) if row.is_answer else ("tool_result", USERS)
-        found: list[tuple[int, str]] = []
+        paired, others = (USE, THINKING) if row.is_answer else (RESULT, USERS)
+        blocks, found = self.blocks, list[tuple[int, str]]()
         for at, block in enumerate(blocks):
             if block.type == paired:
                 id = block.id if row.is_answer else block.call_id
@@ -110,6 +111,10 @@ class UsualRecord(Struct, gc=False):
         if found:
             row.pair(found)
         return row
+
+    def _joins(self, before: Row) -> bool:
+        """Return True if the record continues a message of the user, whose row is `before`."""
+        return before.spoken and not before.is_answer and before.uuid == (self.parent or "")
 
 
 _decode = msgspec.json.Decoder(UsualRecord).decode
