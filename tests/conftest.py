@@ -102,9 +102,19 @@ gc.disable()
 _WITH_LIBRARIES = ("integrations/", "live/test_any_program", "loopback/", "providers/", "settings/test_access", "wire/")
 
 
+# The longest tests, which wait for a screen to settle most of the time.
+_LONG = tuple(f"terminal/test_{each}.py" for each in ("a_day_in_tmux", "contrast", "harm"))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let tests that import the same libraries stand beside each other: one worker takes them, and imports for all."""
-    items.sort(key=lambda item: not item.nodeid.removeprefix("tests/").startswith(_WITH_LIBRARIES))
+    """Let tests that import the same libraries stand beside each other: one worker takes them, and imports for all. The
+    longest begin first: at the end of a run, the other workers would have nothing to do meanwhile."""
+
+    def order(item: pytest.Item) -> tuple[bool, bool]:
+        place = item.nodeid.removeprefix("tests/")
+        return not place.startswith(_LONG), not place.startswith(_WITH_LIBRARIES)
+
+    items.sort(key=order)
 
 
 def pytest_configure(config: pytest.Config) -> None:

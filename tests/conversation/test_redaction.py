@@ -342,6 +342,13 @@ def test_one_turn_of_many_leaves_no_trace(
 # Other programs, and crashes
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The removal of traces does not wait seconds for a reader that will not end."""
+    monkeypatch.setattr("foldmark.stores.sqlite.store.BUSY_MILLISECONDS", 10)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_traces_may_stay_while_another_program_reads(path: Path) -> None:
     secrets = Secrets()
     log = foldmark.open(path)
@@ -350,7 +357,6 @@ def test_traces_may_stay_while_another_program_reads(path: Path) -> None:
     (later,) = plain(agent, "later")
     reader = apsw.Connection(str(path))
     reader.execute("BEGIN; SELECT count(*) FROM events").fetchall()
-    connection(log).set_busy_timeout(10)
     result = agent.do(f"/message remove {opened} --yes")
     assert result.data["traces"] is True
     assert UNTIL_ALL_CLOSE in result.text
@@ -392,6 +398,7 @@ def test_an_erasure_on_a_full_disk_holds(path: Path, line: str) -> None:
         assert in_files(path, secrets) == {}
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("last", ["reader", "foldmark"])
 def test_traces_are_gone_once_every_program_has_closed(path: Path, last: str) -> None:
     secrets = Secrets()
@@ -400,7 +407,6 @@ def test_traces_are_gone_once_every_program_has_closed(path: Path, last: str) ->
     opened = turn(agent, secrets)
     reader = apsw.Connection(str(path))
     reader.execute("BEGIN; SELECT count(*) FROM events").fetchall()
-    connection(log).set_busy_timeout(10)
     agent.do(f"/message remove {opened} --yes")
     first, then = (log, reader) if last == "reader" else (reader, log)
     first.close()

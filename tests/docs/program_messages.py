@@ -63,28 +63,26 @@ class Message(NamedTuple):
 
 def messages() -> list[Message]:
     """Return all messages of the package, by file and line."""
-    sources = {path.relative_to(SOURCE).as_posix(): path.read_text("utf-8") for path in sorted(SOURCE.rglob("*.py"))}
-    errors = _subclasses(sources.values())
+    trees = {
+        path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text("utf-8")) for path in sorted(SOURCE.rglob("*.py"))
+    }
+    errors = _subclasses(trees.values())
     return [
-        each
-        for name, source in sources.items()
-        if not name.startswith(_SKIPPED)
-        for each in listed(name, source, errors)
+        each for name, tree in trees.items() if not name.startswith(_SKIPPED) for each in listed(name, tree, errors)
     ]
 
 
-def listed(name: str, source: str, errors: set[str]) -> list[Message]:
+def listed(name: str, tree: ast.Module, errors: set[str]) -> list[Message]:
     """Return the messages of the module `name`. `errors` are the names of the classes of errors."""
-    tree = ast.parse(source)
     return [Message(kind, name, line, taken_by, text) for kind, line, taken_by, text in _in_module(tree, errors)]
 
 
-def _subclasses(sources: Iterable[str]) -> set[str]:
+def _subclasses(trees: Iterable[ast.Module]) -> set[str]:
     """Return the names of the classes of errors that the program raises on purpose."""
     bases = {
         node.name: {_name(base) for base in node.bases}
-        for source in sources
-        for node in ast.walk(ast.parse(source))
+        for tree in trees
+        for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     }
     known, size = {_ERRORS}, 0

@@ -66,11 +66,12 @@ class Terminal:
         os.write(self._master, text.encode())
 
     def press(self, key: str, text: str) -> None:
-        """Press a key until `text` is shown: Python misses a Ctrl-C that comes between the prompt and its wait."""
-        for _ in range(int(LIMIT)):
+        """Press a key until `text` is shown: Python misses a Ctrl-C that comes between the prompt and its wait. A busy
+        machine answers late, and a second key would meet what follows, so each wait is longer than the one before."""
+        for patience in (1.0, 4.0, 16.0, LIMIT):
             self.type(key)
             try:
-                self.until(text, 1.0)
+                self.until(text, patience)
             except AssertionError:
                 continue
             return

@@ -425,7 +425,7 @@ def test_ctrl_d_before_the_prompt_is_there(terminal: Start) -> None:
 
 
 def test_ctrl_d_while_an_answer_streams(terminal: Start) -> None:
-    with terminal("chat", delay=0.2) as screen:
+    with terminal("chat", delay=0.05) as screen:
         screen.until(PROMPT)
         screen.type("Hello\r")
         screen.until("offline")

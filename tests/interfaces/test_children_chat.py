@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from command_line import Cli, events
 from plan import Answer, Reply, Say, Use
-from playing import asked, say
+from playing import asked, say, slash
 from server import Loopback
 from wire_openai import OpenAIWire
 
@@ -246,12 +246,21 @@ def test_half_a_line_typed_meanwhile_can_be_continued(terminal: Start, provider:
 
 
 @pytest.mark.parametrize("end", ["/exit\r", CTRL_D], ids=["exit", "ctrl-d"])
-def test_leaving_waits_for_the_children(terminal: Start, log: foldmark.Log, end: str) -> None:
-    with terminal("chat", delay=0.5) as screen:
+def test_leaving_waits_for_the_children(terminal: Start, provider: Provide, log: foldmark.Log, end: str) -> None:
+    left = Event()
+
+    def played(body: Any) -> Answer:
+        heard = asked(WIRE, body)
+        assert left.wait(LIMIT)
+        return say("Done.") if heard.calls else slash(f"send {heard.parent} Done.")
+
+    provider(played)
+    with terminal("chat", "--model", "openai/gpt-5") as screen:
         screen.until(PROMPT)
         delegate(screen, 3)
         screen.type(end)
         screen.until("(3 agents still at work; Ctrl-C ends that)")
+        left.set()
         assert screen.end() == 0
     assert len(selections.unread(stored(log), log.agent("default").id)) == 3
     assert not any(event.interrupted for event in events(log))

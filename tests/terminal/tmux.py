@@ -90,9 +90,10 @@ class Tmux:
         self.press("Enter")
 
     def until(self, *texts: str) -> str:
-        """Wait until all the texts are shown, and return the screen."""
+        """Wait until all the texts are shown, and return the screen. A program that has ended shows nothing more."""
         end = time.monotonic() + LIMIT
         while not all(text in (screen := self.screen) for text in texts):
+            assert "\nended with " not in screen, f"{texts!r} did not come; the screen:\n{screen}"
             assert time.monotonic() < end, f"{texts!r} did not come; the screen:\n{screen}"
             time.sleep(0.1)
         return screen
