@@ -51,15 +51,9 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 # Read
 
 
-def called(part: Mapping[str, Any]) -> Data | None:
-    """Return the call in a part; None if it has none."""
-    found = part.get(CALL)
-    return found if isinstance(found, dict) else None
-
-
-def responded(part: Mapping[str, Any]) -> Data | None:
-    """Return the response to a call in a part; None if it has none."""
-    found = part.get(RESPONSE)
+def held(part: Mapping[str, Any], kind: str) -> Data | None:
+    """Return the `CALL` or the `RESPONSE` in a part; None if it has none."""
+    found = part.get(kind)
     return found if isinstance(found, dict) else None
 
 
@@ -72,7 +66,7 @@ def answered(part: Mapping[str, Any], call_id: str) -> Part | None:
     """Return what a part of an answer says; None for a thought, an empty text and what is not sent again. `call_id` is
     the id of its call."""
     signature, text = signature_of(part), part.get("text")
-    if (call := called(part)) is not None:
+    if (call := held(part, CALL)) is not None:
         args, signed_by = call.get("args"), {"thought_signature": signature} if signature else None
         return CallMessage(call_id, as_text(call.get("name")), {} if args is None else args, signed_by)
     if isinstance(text, str):
@@ -85,7 +79,7 @@ def given(part: Mapping[str, Any], call_id: str) -> Part | None:
     """Return what a part of a user's content says; None for an empty one. `call_id` is the id of the call that it
     answers."""
     text = part.get("text")
-    if (response := responded(part)) is not None:
+    if (response := held(part, RESPONSE)) is not None:
         return _result(response, call_id)
     if isinstance(text, str):
         return TextMessage("user", text)
@@ -109,7 +103,7 @@ def signed(part: Mapping[str, Any]) -> Data | None:
 def meaning(parts: Iterable[Mapping[str, Any]]) -> tuple[str, list[list[Any]]]:
     """Return the text and the calls of an answer, without thoughts, signatures and ids, which a client may invent."""
     shown = [part for part in parts if not is_thinking(part)]
-    calls = [[call.get("name"), call.get("args") or {}] for part in shown if (call := called(part)) is not None]
+    calls = [[call.get("name"), call.get("args") or {}] for part in shown if (call := held(part, CALL)) is not None]
     return "".join(as_text(part.get("text")) for part in shown), calls
 
 
@@ -142,8 +136,7 @@ def _is_other(part: Mapping[str, Any]) -> bool:
     others = part.keys() - _SAID
     if not others or others & _PICTURES or not all(isinstance(part[name], dict) for name in others) or "text" in part:
         return False
-    signature = part.get(_SIGNATURE, "")
-    is_signed = isinstance(signature, str) and (not signature or _BASE64.fullmatch(signature) is not None)
+    is_signed = part.get(_SIGNATURE, "") == "" or signature_of(part) is not None
     return is_signed and isinstance(part.get("thought", False), bool)
 
 

@@ -93,7 +93,7 @@ def parse(message: Json) -> tuple[Piece, ...]:
     candidate = first_candidate(message)
     pieces: list[Piece] = []
     for part in parts_of(candidate):
-        said = gemini.answered(part, as_text((gemini.called(part) or {}).get("id")))
+        said = gemini.answered(part, as_text((gemini.held(part, gemini.CALL) or {}).get("id")))
         if isinstance(said, CallMessage):
             if not said.name:
                 raise ProviderError("answer", "Gemini answered with a tool call that has no name. Ask again.")

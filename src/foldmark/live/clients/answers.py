@@ -1,9 +1,10 @@
 """Read providers' answers, whole or streamed, and write Foldmark's own, for each wire [SPEC 5.7]. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Piece, Stopped, Usage
@@ -12,6 +13,7 @@ from foldmark.dialects.bodies import Json, Reader
 from foldmark.dialects.gemini import stream as gemini
 from foldmark.dialects.gemini.contents import first_candidate, parts_of
 from foldmark.dialects.openai.stream import CompletionReader, ResponseReader
+from foldmark.wires.parts import Part
 from foldmark.wires.responses import answered
 
 R = TypeVar("R", bound=Reader)
@@ -36,6 +38,14 @@ def read_answer(body_of: Callable[[], Json], parse: Callable[[Json], tuple[Piece
         return None
     usage = next((each for each in pieces if isinstance(each, Usage)), None)
     return WholeAnswer(body, usage, next((each for each in pieces if isinstance(each, Stopped)), None))
+
+
+def put_first(parts: list[Part | None], blocks: Sequence[Json]) -> None:
+    """Put blocks before those of the first part that says something."""
+    place, part = next(((place, part) for place, part in enumerate(parts) if part is not None), (0, None))
+    if blocks and part is not None:
+        about = part.data or {}
+        parts[place] = replace(part, data={**about, "blocks": [*blocks, *about.get("blocks", ())]})
 
 
 def _events(body: bytes) -> Iterator[Json]:

@@ -9,12 +9,12 @@ answer did not have, so such calls are numbered within their message.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
 from msgspec import Raw, Struct
-from msgspec.structs import replace
 
 from foldmark.core.assembly.eviction import CLIENT_OPENING
 from foldmark.core.events import Event
@@ -40,6 +40,8 @@ from foldmark.text.queued import JOIN
 from foldmark.wires import gemini
 from foldmark.wires.gemini import CALL, RESPONSE
 from foldmark.wires.parts import Part
+
+_Part = Mapping[str, Any]
 
 _PATH = re.compile(r"(?P<models>/(?:v1beta|v1|v1alpha)/models/)(?P<model>[^/:]+):(?P<method>[a-zA-Z]+)")
 _METHODS = ("generateContent", "streamGenerateContent")
@@ -104,8 +106,8 @@ class GeminiClient(JoiningClient, RoleClient):
         role, blocks = self.split(raw)
         model = role == self.model
         found = [decoded(block) for block in blocks]
-        calls = tuple(_ids(found, CALL)) if model else ()
-        results = () if model else tuple(_ids(found, RESPONSE))
+        calls = _ids(found, CALL) if model else ()
+        results = () if model else _ids(found, RESPONSE)
         if model:
             return ClientMessage(
                 "assistant", blocks, _answer_key(found), calls, results, any(map(self.is_thinking, found))
@@ -122,7 +124,7 @@ class GeminiClient(JoiningClient, RoleClient):
             return blocks
         kept, known = list[bytes](), set[tuple[str, str]]()
         for block in blocks:
-            if (response := gemini.responded(decoded(block))) and response.get("id"):
+            if (response := gemini.held(decoded(block), RESPONSE)) and response.get("id"):
                 named = str(response.get("name")), str(response["id"])
                 if named in known:
                     continue
@@ -147,7 +149,7 @@ class GeminiClient(JoiningClient, RoleClient):
         return RoleClient.rewritten(self, raw, blocks)
 
     def result_of(self, block: Mapping[str, Any]) -> str | None:
-        found = gemini.responded(block)
+        found = gemini.held(block, RESPONSE)
         return None if found is None else _id_of(found, 0)
 
     def placeholder(self, block: Mapping[str, Any], text: str) -> bytes:
@@ -177,13 +179,7 @@ class GeminiClient(JoiningClient, RoleClient):
         sent = [part for part in made if not self.is_thinking(part)]
         parts = self._answered(sent)
         thoughts = [part for part in made if self.is_thinking(part)]
-        first = next((place for place, part in enumerate(parts) if part is not None), None)
-        if thoughts and first is not None:
-            part = parts[first]
-            assert part is not None
-            about = part.data or {}
-            blocks = [*thoughts, *about.get("blocks", ())]
-            parts[first] = replace(part, data={**about, "blocks": blocks})
+        answers.put_first(parts, thoughts)
         model = str(found.body.get("modelVersion", ""))
         own = tuple(map(msgspec.json.encode, sent))
         return ClientAnswer(_answer_key(sent), parts, model, found.usage, found.stopped, own)
@@ -210,23 +206,27 @@ class GeminiClient(JoiningClient, RoleClient):
         text = block.get("text")
         return isinstance(text, str) and self.agent.is_injected(text)
 
-    def _answered(self, found: Sequence[Mapping[str, Any]]) -> list[Part | None]:
-        ids = _ids(found, CALL)
-        return [gemini.answered(part, next(ids) if gemini.called(part) is not None else "") for part in found]
+    def _answered(self, found: Sequence[_Part]) -> list[Part | None]:
+        return [gemini.answered(part, call_id) for part, call_id in _named(found, CALL)]
 
-    def _given(self, found: Sequence[Mapping[str, Any]]) -> list[Part | None]:
-        ids = _ids(found, RESPONSE)
-        read = (gemini.given(part, next(ids) if gemini.responded(part) is not None else "") for part in found)
-        return [None if self._is_injected(part) else each for part, each in zip(found, read, strict=True)]
+    def _given(self, found: Sequence[_Part]) -> list[Part | None]:
+        named = _named(found, RESPONSE)
+        return [None if self._is_injected(part) else gemini.given(part, call_id) for part, call_id in named]
 
 
 GEMINI = GeminiClient()
 
 
-def _ids(blocks: Sequence[Mapping[str, Any]], kind: str) -> Iterator[str]:
-    """Yield the id of each call or response of a message."""
-    found = [block[kind] for block in blocks if isinstance(block.get(kind), dict)]
-    yield from (_id_of(each, place) for place, each in enumerate(found))
+def _named(found: Iterable[_Part], kind: str) -> Iterator[tuple[_Part, str]]:
+    """Yield each part with the id of its call or response, empty for another part."""
+    places = count()
+    for part in found:
+        named = gemini.held(part, kind)
+        yield part, "" if named is None else _id_of(named, next(places))
+
+
+def _ids(found: Iterable[_Part], kind: str) -> tuple[str, ...]:
+    return tuple(call_id for part, call_id in _named(found, kind) if gemini.held(part, kind) is not None)
 
 
 def _id_of(found: Mapping[str, Any], place: int) -> str:
@@ -244,7 +244,7 @@ def _identity(call_id: str) -> list[str]:
     return ["response", call_id]
 
 
-def _answer_key(blocks: Sequence[Mapping[str, Any]]) -> str:
+def _answer_key(blocks: Sequence[_Part]) -> str:
     """Return the key of an answer: its text and its calls, without ids and signatures, which a client may invent."""
     text, calls = gemini.meaning(blocks)
     said = [_INVISIBLE.sub("", text).strip(), plain(calls)]
