@@ -22,7 +22,7 @@ from foldmark.core.assembly.media import PDF, Document, Image, Medium, media_of
 from foldmark.core.events import Event
 from foldmark.core.request import block_in, carry
 from foldmark.wires.lenient_json import as_object, as_text, objects_in
-from foldmark.wires.parts import CallMessage, Data, Part, ResultMessage, TextMessage
+from foldmark.wires.parts import CallMessage, Data, ResultMessage, TextMessage
 
 CALL, RESPONSE, INLINE = "functionCall", "functionResponse", "inlineData"
 READER = "gemini"
@@ -62,7 +62,7 @@ def is_thinking(part: Mapping[str, Any]) -> bool:
     return part.get("thought") is True
 
 
-def answered(part: Mapping[str, Any], call_id: str) -> Part | None:
+def answered(part: Mapping[str, Any], call_id: str) -> CallMessage | TextMessage | None:
     """Return what a part of an answer says; None for a thought, an empty text and what is not sent again. `call_id` is
     the id of its call."""
     signature, text = signature_of(part), part.get("text")
@@ -75,7 +75,7 @@ def answered(part: Mapping[str, Any], call_id: str) -> Part | None:
     return TextMessage("assistant", "", {"blocks": [_carried(part)]}) if _is_other(part) else None
 
 
-def given(part: Mapping[str, Any], call_id: str) -> Part | None:
+def given(part: Mapping[str, Any], call_id: str) -> ResultMessage | TextMessage | None:
     """Return what a part of a user's content says; None for an empty one. `call_id` is the id of the call that it
     answers."""
     text = part.get("text")

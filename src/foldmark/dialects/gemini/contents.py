@@ -2,10 +2,9 @@
 responses.
 
 The API wants thought signatures back. A call carries its own (`ToolCall.signature`). Any other signed part is kept
-unchanged, but without the text, which is recorded anyway: `{"text": "", "thoughtSignature": "..."}` follows the
-text, `{"text": "...", "thought": true, "thoughtSignature": "..."}` precedes it. Thoughts without a signature are not
-sent again: the model would not read them. Other parts, such as code that Google ran, are sent back unchanged at their
-positions. Sources: ai.google.dev, thought-signatures, function-calling and code-execution.
+unchanged, but without the text, which is recorded anyway (`gemini.signed`): it follows the text, a thought precedes it.
+Thoughts without a signature are not sent again: the model would not read them. Other parts, such as code that Google
+ran, are sent back unchanged at their positions.
 """
 
 import re
@@ -35,7 +34,7 @@ from foldmark.dialects.bodies import Json, described, tokens
 from foldmark.dialects.dialect import Dialect
 from foldmark.wires import gemini
 from foldmark.wires.lenient_json import as_object, as_text, objects_in
-from foldmark.wires.parts import CallMessage, TextMessage
+from foldmark.wires.parts import CallMessage
 
 _BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}
 """Thinking budgets of Gemini 2.5 in tokens; its Pro model cannot switch thinking off and needs at least 128."""
@@ -98,10 +97,10 @@ def parse(message: Json) -> tuple[Piece, ...]:
             if not said.name:
                 raise ProviderError("answer", "Gemini answered with a tool call that has no name. Ask again.")
             pieces.append(ToolCall(said.call_id, said.name, said.args, gemini.signature_of(part)))
-        elif isinstance(said, TextMessage) and not said.text:
+        elif said is not None and not said.text:
             pieces.append(carry(part, sum(len(piece) for piece in pieces if isinstance(piece, str)), gemini.READER))
         else:
-            if isinstance(said, TextMessage):
+            if said is not None:
                 pieces.append(said.text)
             if kept := gemini.signed({"text": "", **part}):
                 pieces.append(Kept(kept))

@@ -134,7 +134,10 @@ class GeminiClient(JoiningClient, RoleClient):
 
     def parts(self, message: ClientMessage) -> list[Part | None]:
         found = [decoded(block) for block in message.blocks]
-        return self._answered(found) if message.role == "assistant" else self._given(found)
+        if message.role == "assistant":
+            return _answered(found)
+        named = _named(found, RESPONSE)
+        return [None if self._is_injected(part) else gemini.given(part, call_id) for part, call_id in named]
 
     def prompt(self, message: ClientMessage) -> TypedPrompt | None:
         texts = [str(decoded(block).get("text", "")).strip() for block in message.blocks]
@@ -177,7 +180,7 @@ class GeminiClient(JoiningClient, RoleClient):
             return None
         # Thoughts are not sent again; they are kept with the part that follows them.
         sent = [part for part in made if not self.is_thinking(part)]
-        parts = self._answered(sent)
+        parts = _answered(sent)
         thoughts = [part for part in made if self.is_thinking(part)]
         answers.put_first(parts, thoughts)
         model = str(found.body.get("modelVersion", ""))
@@ -206,13 +209,6 @@ class GeminiClient(JoiningClient, RoleClient):
         text = block.get("text")
         return isinstance(text, str) and self.agent.is_injected(text)
 
-    def _answered(self, found: Sequence[_Part]) -> list[Part | None]:
-        return [gemini.answered(part, call_id) for part, call_id in _named(found, CALL)]
-
-    def _given(self, found: Sequence[_Part]) -> list[Part | None]:
-        named = _named(found, RESPONSE)
-        return [None if self._is_injected(part) else gemini.given(part, call_id) for part, call_id in named]
-
 
 GEMINI = GeminiClient()
 
@@ -226,7 +222,11 @@ def _named(found: Iterable[_Part], kind: str) -> Iterator[tuple[_Part, str]]:
 
 
 def _ids(found: Iterable[_Part], kind: str) -> tuple[str, ...]:
-    return tuple(call_id for part, call_id in _named(found, kind) if gemini.held(part, kind) is not None)
+    return tuple(call_id for _, call_id in _named(found, kind) if call_id)
+
+
+def _answered(found: Iterable[_Part]) -> list[Part | None]:
+    return [gemini.answered(part, call_id) for part, call_id in _named(found, CALL)]
 
 
 def _id_of(found: Mapping[str, Any], place: int) -> str:

@@ -111,7 +111,7 @@ class ChatClient(JoiningClient):
         items = items_of(raw)
         if _role(items) == "tool":
             # Results that became texts of a user go after the others, which must directly follow their calls.
-            ordered: list[bytes] = sorted(blocks, key=_is_users)
+            ordered: list[bytes] = sorted(blocks, key=lambda item: chat.call_of(decoded(item)) is None)
             return b",".join(ordered)
         return _with_blocks(items[0], list(blocks))
 
@@ -203,9 +203,8 @@ class ChatClient(JoiningClient):
         return None if text and self.agent.is_injected(text) else chat.given(part)
 
     def _result(self, item: Item) -> Part | None:
-        if item.get("role") == "tool":
-            return chat.read_result(item)
-        return self._given({"type": "text", "text": chat.text_of(item.get("content"))})
+        text = {"type": "text", "text": chat.text_of(item.get("content"))}
+        return self._given(text) if chat.call_of(item) is None else chat.read_result(item)
 
 
 CHAT = ChatClient()
@@ -281,10 +280,6 @@ def _merged(before: bytes, after: bytes) -> bytes | None:
     else:
         members["content"] = Raw(b"[" + b",".join(part for each in contents for part in _contents(bytes(each))) + b"]")
     return msgspec.json.encode(members)
-
-
-def _is_users(item: bytes) -> bool:
-    return decoded(item).get("role") == "user"
 
 
 def _answer_key(blocks: Iterable[Item]) -> str:
