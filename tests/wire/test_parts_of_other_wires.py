@@ -24,8 +24,8 @@ from foldmark.dialects.gemini.stream import ResponseReader
 from foldmark.dialects.openai.chat import parse as parse_completion
 from foldmark.dialects.openai.stream import CompletionReader
 from foldmark.live.clients.dialect import ClientAnswer
-from foldmark.live.clients.gemini import GEMINI
-from foldmark.live.clients.openai_chat import CHAT
+from foldmark.live.clients.gemini import GEMINI, GeminiClient
+from foldmark.live.clients.openai_chat import CHAT, ChatClient
 from foldmark.wires import chat, gemini
 from foldmark.wires.lenient_json import decode
 from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
@@ -363,7 +363,9 @@ def test_readers_of_chat_completions_agree_on_any_json(seed: int) -> None:
         "tool_calls": calls,
         "refusal": None if calls else chance.choice([None, "", "No."]),
     }
-    assert CHAT_READERS["whole"](message) == CHAT_READERS["echo"]({**message, "tool_calls": _calls(calls)})
+    whole, echo = CHAT_READERS["whole"](message), CHAT_READERS["echo"]({**message, "tool_calls": _calls(calls)})
+    assert whole.text.split() == echo.text.split()  # under `live`, a blank part says nothing
+    assert whole.calls == echo.calls
     for role in ("user", "tool"):
         sent = CHAT.read(encoded({"role": role, "content": content, "tool_call_id": "c1"}))
         found = [part for part in CHAT.parts(sent) if part is not None]
@@ -374,6 +376,32 @@ def test_readers_of_chat_completions_agree_on_any_json(seed: int) -> None:
 def _calls(calls: list[Json]) -> list[Json]:
     """Return those that are calls: the blocks of an echo are parts and calls in one list."""
     return [call for call in calls if chat.is_call(well_formed(call))]
+
+
+DAMAGED = [
+    {},
+    {"error": {"message": "No."}},
+    [],
+    7,
+    {"choices": 7},
+    {"choices": [None]},
+    {"choices": [{}]},
+    {"choices": [{"message": 7}]},
+    {"choices": [{"message": {"content": 7, "tool_calls": 7, "refusal": {}}, "finish_reason": 7}]},
+    {"candidates": 7},
+    {"candidates": [7]},
+    {"candidates": [{"content": 7, "finishReason": {}}]},
+    {"candidates": [{"content": {"parts": {"text": "x"}}}]},
+]
+
+
+@pytest.mark.parametrize("body", DAMAGED, ids=json.dumps)
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("wire", [CHAT, GEMINI], ids=["chat", "gemini"])
+def test_a_damaged_answer_says_nothing(wire: ChatClient | GeminiClient, body: Any, streamed: bool) -> None:
+    raw = encoded(body)
+    answer = wire.answer(b"data: " + raw + b"\n\n" if streamed else raw, streamed=streamed)
+    assert answer is None or of_answer(answer) == Meaning()
 
 
 # One place

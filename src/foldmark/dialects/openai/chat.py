@@ -8,7 +8,7 @@ tool results follow in a user message, since a tool message accepts only text. O
 without thinking; `openai_responses` gives them both.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -74,18 +74,17 @@ def _system(model: str, prompt: Prompt) -> list[Json]:
 def _message(model: str, step: ViewMessage) -> list[Json]:
     if step.role == "assistant":
         # Thinking alone, without text or a call, is not a message.
-        return [{**wire.answer(step.text, []), **_kept(model, step.kept)}] if step.text else []
+        return [_answer(model, step, [])] if step.text else []
     return [wire.asked([*wire.text_parts(step.text), *_shown(model, step)] if step.media else step.text, step.role)]
 
 
 def _called(model: str, step: Calls) -> list[Json]:
     calls = [wire.called(call.call_id, call.name, call.arguments) for call in step.calls]
-    answer = {**wire.answer(step.text or None, calls), **_kept(model, step.kept)}
     results = [wire.result(call.call_id, call.result) for call in step.calls]
     shown: list[Json] = []
     for call in step.calls:
         shown += [*wire.text_parts(_heading(call)), *_shown(model, call)] if call.media else []
-    return [answer, *results, *([wire.asked(shown)] if shown else [])]
+    return [_answer(model, step, calls), *results, *([wire.asked(shown)] if shown else [])]
 
 
 def _shown(model: str, step: ViewMessage | AnsweredCall) -> list[Json]:
@@ -97,9 +96,9 @@ def _heading(call: AnsweredCall) -> str:
     return f"{RESULT_MEDIA[documents]} in the result of call {call.call_id} ({call.name}):]"
 
 
-def _kept(model: str, blocks: Iterable[Json]) -> Json:
-    """Return the kept fields of an answer. OpenAI's own models accept none."""
-    return {} if models.own(model) else wire.kept_fields(blocks)
+def _answer(model: str, step: ViewMessage | Calls, calls: list[Json]) -> Json:
+    kept = {} if models.own(model) else wire.kept_fields(step.kept)  # OpenAI's own models accept none
+    return {**wire.answer(step.text or None, calls), **kept}
 
 
 def _tool(tool: ToolSpec) -> Json:

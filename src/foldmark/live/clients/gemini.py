@@ -104,18 +104,15 @@ class GeminiClient(JoiningClient, RoleClient):
 
     def read(self, raw: bytes) -> ClientMessage:
         role, blocks = self.split(raw)
-        model = role == self.model
         found = [decoded(block) for block in blocks]
-        calls = _ids(found, CALL) if model else ()
-        results = () if model else _ids(found, RESPONSE)
-        if model:
-            return ClientMessage(
-                "assistant", blocks, _answer_key(found), calls, results, any(map(self.is_thinking, found))
-            )
+        if role == self.model:
+            thinks = any(map(self.is_thinking, found))
+            return ClientMessage("assistant", blocks, _answer_key(found), _ids(found, CALL), (), thinks)
+        results = _ids(found, RESPONSE)
         # The client's injected text changes from run to run, and the client shortens old responses.
         kept = [_meaning(block) for block in found if not self._is_injected(block)]
         key = key_of("user", [msgspec.json.encode([*map(_identity, results), *filter(None, kept)], order="sorted")])
-        return ClientMessage("user", blocks, key, calls, results)
+        return ClientMessage("user", blocks, key, (), results)
 
     def blocks_of(self, content: list[Raw]) -> tuple[bytes, ...]:
         # When Gemini CLI 0.61 resumes a session, it repeats each response of a message: repeated ones are left out.

@@ -37,7 +37,7 @@ from foldmark.live.clients.openai import LONG_CACHES
 from foldmark.live.clients.weaving import CompletionWeaver, Weaver
 from foldmark.text.queued import JOIN, received
 from foldmark.wires import chat
-from foldmark.wires.lenient_json import as_text
+from foldmark.wires.lenient_json import as_text, objects_in
 from foldmark.wires.parts import Part
 
 Item = Mapping[str, Any]
@@ -173,13 +173,17 @@ class ChatClient(JoiningClient):
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
         found = answers.read_answer(lambda: answers.completion_in(body, streamed=streamed), parse)
-        if found is None:
+        choices = [] if found is None else objects_in(found.body.get("choices"))
+        if found is None or not choices:  # an error can come as an answer
             return None
-        message = self.read(msgspec.json.encode({"role": "assistant", **found.body["choices"][0]["message"]}))
+        try:
+            message = self.read(msgspec.json.encode({"role": "assistant", **choices[0]["message"]}))
+        except msgspec.MsgspecError:
+            return None
         if "" in message.calls:
             return None  # the client invents ids, and repeats the answer with them
         parts = self.parts(message)
-        answers.put_first(parts, chat.kept_of(found.body["choices"][0]["message"]))
+        answers.put_first(parts, chat.kept_of(choices[0]["message"]))
         model = as_text(found.body.get("model"))
         return ClientAnswer(message.key, parts, model, found.usage, found.stopped, message.blocks)
 
