@@ -111,7 +111,7 @@ class Model:
     """A model that reads when asked to, and otherwise says `said`, or how many contents it sees."""
 
     def __init__(self) -> None:
-        self.asked, self.fails, self.said = 0, list[Answer](), ""
+        self.asked, self.fails, self.said = 0, list[Answer | Http](), ""
 
     def __call__(self, body: Any) -> Answer | Http:
         if self.fails:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 from gemini_client import CONTEXT, UNSIGNED, Client, Content, GeminiRunning
-from plan import Fail
+from plan import Fail, Http
 
 from foldmark.live.status import statuses
 from foldmark.log.live_session import client_session
@@ -243,3 +243,47 @@ def test_an_answer_that_failed_is_asked_for_again(gemini: GeminiRunning) -> None
     client.say("three")
     texts = [event.content for event in gemini.agent.context().messages if event.content]
     assert texts == ["two", "I see 1.", "three", "I see 3."]
+
+
+PNG = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}
+NAMED = {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0x", "displayName": "a.pdf"}}
+PHOTO = {"inlineData": {"mimeType": "image/heic", "data": "aGk="}}
+FILE = {"fileData": {"mimeType": "image/png", "fileUri": "https://example.com/files/1"}}
+RAN: list[Content] = [
+    {"executableCode": {"language": "PYTHON", "code": "1 + 1"}, "thoughtSignature": "c2lnbmVk"},
+    {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "2"}},
+]
+
+
+def test_what_comes_back_is_whole(gemini: GeminiRunning) -> None:
+    """Images and documents of results, attached files, and code that Google ran, after the client has compacted."""
+    client = gemini.client
+    client.say("one")
+    made = {"content": {"parts": [*RAN, {"text": "It is 2."}], "role": "model"}, "finishReason": "STOP"}
+    gemini.model.fails.append(
+        Http(200, {"content-type": "application/json"}, json.dumps([{"candidates": [made]}]).encode())
+    )
+    client.say("Count.")
+    response = {"id": "c9", "name": "read_file", "response": {"output": "Two."}, "parts": [PNG, NAMED, PHOTO]}
+    call = {"functionCall": {"id": "c9", "name": "read_file", "args": {}}, "thoughtSignature": UNSIGNED}
+    client.contents += [
+        {"role": "user", "parts": [{"text": "Look."}, FILE]},
+        {"role": "model", "parts": [call]},
+        {"role": "user", "parts": [{"functionResponse": response}]},
+    ]
+    client.go_on()
+    answers = [event for event in gemini.agent.context().messages if event.kind == "assistant"]
+    assert [event.data["blocks"][0]["block"] for event in answers[1:3] if event.data is not None] == RAN
+    assert answers[3].content == "It is 2."
+    client.contents = [
+        {"role": "user", "parts": [{"text": CONTEXT}, {"text": "<state_snapshot>So.</state_snapshot>"}]},
+        client.contents[-1],
+    ]
+    client.say("three")
+    operation = [event for event in gemini.agent.events() if event.kind == "filter"][-1]
+    gemini.agent.do(f"/restore {operation.id}")
+    client.say("four")
+    sent = gemini.upstream.asked[-1].body["contents"]
+    parts = [part for content in sent for part in content["parts"]]
+    for part in (*RAN, FILE, {"functionResponse": response}):
+        assert part in parts

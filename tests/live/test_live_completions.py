@@ -405,3 +405,34 @@ def test_sizes_are_not_recorded_again_and_again_without_usage(completions: Compl
     client.say("counted")
     client.say("counted, too")
     assert sizes() == 2
+
+
+PNG = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+PDF = {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0x"}}
+SOUND = {"type": "input_audio", "input_audio": {"data": "aGk=", "format": "wav"}}
+
+
+def test_a_result_that_comes_back_has_its_images_and_documents(completions: CompletionsRunning) -> None:
+    client = completions.client
+    client.model = "anthropic/claude-sonnet-5"  # OpenRouter takes them in the result of a tool
+    client.say("one")
+    call = {"id": "c9", "type": "function", "function": {"name": "Read", "arguments": "{}"}}
+    shown = [{"type": "text", "text": "Two pages."}, PNG, PDF, SOUND]
+    client.messages += [
+        {"role": "user", "content": [{"type": "text", "text": "Look."}, SOUND]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c9", "content": shown},
+    ]
+    client.messages.append(client.repeat(client.ask(client.messages)))
+    (result,) = [event for event in completions.agent.context().messages if event.kind == "tool_result"]
+    assert result.data is not None
+    assert [block["type"] for block in result.data["blocks"]] == ["image", "document", "carried"]
+    client.messages = [{"role": "user", "content": "A summary."}, client.messages[-1]]  # the client compacts
+    client.say("three")
+    operation = [event for event in completions.agent.events() if event.kind == "filter"][-1]
+    assert operation.actor == "system"
+    completions.agent.do(f"/restore {operation.id}")
+    client.say("four")
+    sent = completions.upstream.asked[-1].body["messages"]
+    assert {"role": "tool", "tool_call_id": "c9", "content": shown} in sent
+    assert SOUND in [part for each in sent if each["role"] == "user" for part in each["content"]]

@@ -43,13 +43,14 @@ from foldmark.core.request import (
     ToolSpec,
     Usage,
 )
-from foldmark.dialects.gemini.contents import UNSIGNED, encode, encode_gca, parse, parse_gca
+from foldmark.dialects.gemini.contents import encode, encode_gca, parse, parse_gca
 from foldmark.dialects.gemini.stream import ResponseReader, refusal
 from foldmark.installation import installs
 from foldmark.providers import gemini_api, gemini_gca_api
 from foldmark.providers.gemini_api import TIMEOUTS
 from foldmark.providers.registry import Access
 from foldmark.providers.sdk import streamed
+from foldmark.wires.gemini import UNSIGNED
 
 KEY = "AIza-secret-9c1f"
 PNG = Image("image/png", "aGk=")

@@ -245,6 +245,11 @@ OPENAI = [
     _openai("calls", again("messages", 3), "messages[4]: 'c1' is answered twice"),
     _openai(
         "calls",
+        put("messages", 3, "content", 0, value={"type": "image_url", "image_url": {"url": "https://a.b/c.png"}}),
+        "messages[3].content[0].type: must be text in the result of a tool",
+    ),
+    _openai(
+        "calls",
         renamed("c2", "c1"),
         "messages[1].tool_calls[1].id: 'c1' is used twice",
         "messages[3]: 'c1' is answered twice",

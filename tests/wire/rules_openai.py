@@ -53,7 +53,6 @@ IMAGE_DETAIL = one_of("auto", "low", "high", "original")
 _PARTS = {
     "system": tagged({"text": _TEXT}),
     "developer": tagged({"text": _TEXT}),
-    "tool": tagged({"text": _TEXT}),
     "assistant": tagged({"text": record({**_TYPE, "text": filled}), "refusal": record({**_TYPE, "refusal": filled})}),
     "user": tagged(
         {
@@ -66,6 +65,8 @@ _PARTS = {
         }
     ),
 }
+# QwenLM/qwen-code#3616: permissive servers take images and files in the result of a tool, too; see `_results`
+_PARTS["tool"] = _PARTS["user"]
 _TOOL_CALL = tagged(
     {
         "function": record({**_TYPE, "id": _CALL_ID, "function": record({"name": FUNCTION_NAME, "arguments": text})}),
@@ -228,6 +229,7 @@ def openai(body: dict[str, Any]) -> list[str]:
         if body.get("max_tokens") is not None and re.match(r"o\d|gpt-([5-9]|\d\d)", str(body.get("model"))):
             found.append("max_tokens: reasoning models take max_completion_tokens")
         found += [*effort(body, body.get("reasoning_effort"), "reasoning_effort"), *_thinking(body, messages)]
+        found += _results(body, messages)
         parts = [(f"messages[{i}].content[{j}]", p) for i, m in messages for j, p in rows(m.get("content"))]
         found += [*breakpoints(body, parts), *files(body, parts)]
     return found
@@ -314,6 +316,14 @@ def _thinking(body: dict[str, Any], messages: list[tuple[int, dict[str, Any]]]) 
             # "The `reasoning_content` in the thinking mode must be passed back to the API."; an empty one is refused
             # too (NousResearch/hermes-agent#17341)
             yield f"messages[{index}].reasoning_content: missing"
+
+
+def _results(body: dict[str, Any], messages: list[tuple[int, dict[str, Any]]]) -> Iterator[str]:
+    """Check the results of tools: "For tool messages, only type text is supported." (chat/create)"""
+    for index, message in messages:
+        for place, part in rows(message.get("content")) if message.get("role") == "tool" else ():
+            if part.get("type") != "text" and _is_openais(str(body.get("model"))):
+                yield f"messages[{index}].content[{place}].type: must be text in the result of a tool"
 
 
 def _named(value: object) -> object:

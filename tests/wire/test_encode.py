@@ -43,8 +43,8 @@ from foldmark.core.config import THINKING as THINKING_LEVELS
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.request import PLAIN, Options, Part, ToolSpec
-from foldmark.dialects.gemini import contents as gemini
 from foldmark.providers.registry import BUILT_IN, dialect_of
+from foldmark.wires.gemini import UNSIGNED
 from sampled import DEEP
 
 USUAL = {
@@ -314,7 +314,7 @@ def test_gemini_3_gets_a_signature_for_the_first_call_of_an_answer() -> None:
     events.append(call(7, "c4", signature="not base64!"))
     parts = [part for content in body(events, "gemini")["contents"] for part in content["parts"]]
     signatures = [part.get("thoughtSignature") for part in parts if "functionCall" in part]
-    assert signatures == ["c2ln", gemini.UNSIGNED, None, gemini.UNSIGNED]
+    assert signatures == ["c2ln", UNSIGNED, None, UNSIGNED]
     older = [
         part for content in body(events, "gemini", model="gemini-2.5-pro")["contents"] for part in content["parts"]
     ]

@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-import msgspec
-
 from foldmark.core.assembly.wire import tool_name
 from foldmark.core.request import Piece, Thought, ToolSpec
 from foldmark.wires.lenient_json import as_object
@@ -30,24 +28,6 @@ def tokens(usage: Any, *path: str) -> int:
     for name in path:
         usage = as_object(usage).get(name)
     return usage if isinstance(usage, int) and not isinstance(usage, bool) and 0 <= usage < 2**53 else 0
-
-
-def arguments(raw: Any) -> Any:
-    """Return the arguments of a call: the decoded JSON, the text itself if it is not JSON, or an empty object without
-    arguments."""
-    if not isinstance(raw, str):
-        return {} if raw is None else raw
-    if not raw.strip():
-        return {}
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return raw
-
-
-def text_parts(text: str, kind: str = "text") -> list[Json]:
-    """Return a text as a list of content parts, empty if the text is blank."""
-    return [{"type": kind, "text": text}] if text.strip() else []
 
 
 def described(tool: ToolSpec) -> Json:

@@ -28,8 +28,9 @@ from foldmark.core.assembly.layers import MAIL_NOTICE
 from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED
 from foldmark.core.request import Piece, Request, ToolCall
 from foldmark.core.wording import count
-from foldmark.dialects.bodies import arguments
 from foldmark.dialects.openai.chat import RESULT_MEDIA
+from foldmark.wires import chat
+from foldmark.wires.lenient_json import arguments
 
 WHO = "I am the offline model, not a language model"
 FILTER, SLASH = "filter_context", "slash"
@@ -288,11 +289,10 @@ def _read(request: Request) -> tuple[list[Line], str]:
             system.append(content)
             continue
         calls = tuple(
-            ToolCall(call["id"], call["function"]["name"], arguments(call["function"]["arguments"]))
-            for call in message.get("tool_calls") or ()
+            ToolCall(call.call_id, call.name, call.args) for call in map(chat.read_call, chat.calls_of(message))
         )
         is_failed = message["role"] == "tool" and next(failed, False)
-        lines.append(Line(message["role"], content, calls, message.get("tool_call_id"), is_failed))
+        lines.append(Line(message["role"], content, calls, chat.call_of(message), is_failed))
     if lines and parts and parts[-1].event is None and parts[-1].kind == "instruction":
         lines.pop()
     form = (EMPTY, GO_ON, OMITTED)

@@ -5,6 +5,7 @@ key for its cache.
 """
 
 from collections.abc import AsyncGenerator, Mapping
+from itertools import chain
 from typing import Any
 
 from foldmark.core.errors import ProviderError
@@ -14,7 +15,7 @@ from foldmark.dialects.bodies import Json
 from foldmark.dialects.openai.stream import CompletionReader, failure_in, masked, refusal
 from foldmark.providers.registry import Access
 from foldmark.providers.sdk import ModelServer, host, imported, streamed
-from foldmark.wires import responses
+from foldmark.wires import chat as wire
 
 OWN_HOSTS = ("api.openai.com", "eu.api.openai.com", "us.api.openai.com")
 """Hosts of OpenAI's own service."""
@@ -107,35 +108,13 @@ class _ChatCompletions(OpenAIServer):
 def countable(chat: Json) -> Json:
     """Return a body of Chat Completions as a body of /v1/responses/input_tokens, OpenAI's only endpoint that counts
     tokens."""
-    items: list[Json] = []
-    instructions: list[str] = []
-    for message in chat["messages"]:
-        content = message.get("content")
-        parts = [_part(part) for part in content] if isinstance(content, list) else content
-        match message["role"]:
-            case "system":
-                instructions.append(content if isinstance(content, str) else "".join(part["text"] for part in content))
-            case "tool":
-                items.append(responses.result(message["tool_call_id"], parts))
-            case "assistant":
-                items += [{"role": "assistant", "content": content}] if content else []
-                items += [responses.called(call["id"], **call["function"]) for call in message.get("tool_calls", ())]
-            case role:
-                items.append({"role": role, "content": parts})
-    body: Json = {"model": chat["model"], "input": items}
-    if instructions:
-        body["instructions"] = "\n\n".join(instructions)
+    system = [wire.text_of(message["content"]) for message in chat["messages"] if message["role"] == "system"]
+    others = [message for message in chat["messages"] if message["role"] != "system"]
+    body: Json = {"model": chat["model"], "input": list(chain.from_iterable(map(wire.items_for, others)))}
+    if system:
+        body["instructions"] = "\n\n".join(system)
     if "tools" in chat:
         body["tools"] = [{"type": "function", **tool["function"], "strict": False} for tool in chat["tools"]]
     if "reasoning_effort" in chat:
         body["reasoning"] = {"effort": chat["reasoning_effort"]}
     return body
-
-
-def _part(part: Json) -> Json:
-    match part["type"]:
-        case "text":
-            return responses.text_part(part["text"])
-        case "file":
-            return responses.file_part(part["file"])
-    return responses.image_part(part["image_url"]["url"])

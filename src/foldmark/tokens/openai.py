@@ -21,6 +21,7 @@ import msgspec
 
 from foldmark.core.assembly import media
 from foldmark.core.errors import CommandError
+from foldmark.wires.chat import calls_of, piece_of
 from foldmark.wires.parts import SEALED
 
 if TYPE_CHECKING:
@@ -220,15 +221,8 @@ def _item(item: Mapping[str, Any]) -> int:
     """Return the tokens of a message in either API, or of a Responses item: a call, a result, thinking."""
     total = MESSAGE + sum(_content(item.get(key)) for key in ("role", "name", "content", "arguments", "output"))
     total += _content(item.get("summary"))
-    calls, sealed = item.get("tool_calls"), item.get(SEALED)
-    if isinstance(calls, list):
-        functions = [call.get("function") for call in calls if isinstance(call, Mapping)]
-        total += sum(
-            _content(function.get(key))
-            for function in functions
-            if isinstance(function, Mapping)
-            for key in ("name", "arguments")
-        )
+    sealed = item.get(SEALED)
+    total += sum(_content(piece[key]) for piece in map(piece_of, calls_of(item)) for key in ("name", "arguments"))
     if isinstance(sealed, str):
         free, each = SEALED_TOKENS
         total += max(0, len(sealed) - free) // each

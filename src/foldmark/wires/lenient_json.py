@@ -52,6 +52,17 @@ def decode(line: bytes) -> Any:
     return value if exact else well_formed(value)
 
 
+def arguments(raw: Any) -> Any:
+    """Return the arguments of a call: the decoded JSON of a text, the text itself if it is not JSON, an empty object
+    for none, and any other value as it is."""
+    if not isinstance(raw, str):
+        return {} if raw is None else raw
+    try:
+        return decode(raw.encode("utf-8", "replace")) if raw.strip() else {}
+    except NotJsonError:
+        return raw
+
+
 def whole_objects(line: bytes) -> Iterator[tuple[int, int, Any]]:
     """Yield the beginning, the end and the value of the whole objects on a line that is not JSON.
 

@@ -25,7 +25,7 @@ from foldmark.core.assembly.eviction import RESPONSES as READER
 from foldmark.core.assembly.media import PDF, Document, Medium, image_at, media_of
 from foldmark.core.events import Event
 from foldmark.core.request import block_in, carry
-from foldmark.wires.lenient_json import NotJsonError, as_text, decode, filled_text, objects_in
+from foldmark.wires.lenient_json import arguments, as_text, filled_text, objects_in
 from foldmark.wires.parts import SEALED, CallMessage, Data, Part, ResultMessage, TextMessage
 
 Item = Mapping[str, Any]
@@ -160,12 +160,7 @@ def args_of(item: Item) -> Any:
     if kind not in CALLS and given not in item:
         return {name: each for name, each in _rest(item).items() if name not in ("type", "name", *_ANSWERS)}
     value = item.get(given)
-    if not isinstance(value, str) or kind == "program":
-        return {} if value is None else value
-    try:
-        return decode(value.encode("utf-8", "replace")) if value.strip() else {}
-    except NotJsonError:
-        return value
+    return value if kind == "program" else arguments(value)
 
 
 # What it says
@@ -212,7 +207,7 @@ def contents(value: Any) -> Contents:
             complete = False
         elif isinstance(text := part.get("text", part.get("refusal")), str):
             texts.append(text)
-        elif medium := image_at(part.get("image_url")) or _document(part):
+        elif medium := image_at(part.get("image_url")) or document(part):
             media.append(medium)
         else:
             complete = False
@@ -285,7 +280,8 @@ def _answer(item: Item, kind: str) -> Any:
     return item.get("output", _rest(item))
 
 
-def _document(part: Data) -> Data | None:
+def document(part: Data) -> Data | None:
+    """Return the PDF document in a file as a block; None for any other file."""
     data, name = part.get("file_data"), part.get("filename")
     if not isinstance(data, str) or not data.startswith(_PDF):
         return None

@@ -12,9 +12,9 @@ from foldmark.core.request import Piece, Thought
 from foldmark.dialects.anthropic.blocks import NAME
 from foldmark.dialects.anthropic.messages import parse
 from foldmark.dialects.anthropic.thinking import bind
-from foldmark.dialects.bodies import Json, arguments
+from foldmark.dialects.bodies import Json
 from foldmark.dialects.errors import broken_off, not_understood, overflow, refused, retry_after
-from foldmark.wires.lenient_json import as_object, as_text
+from foldmark.wires.lenient_json import arguments, as_object, as_text
 
 _GROWING = ("text", "thinking")
 _DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "input_json_delta": "partial_json"}

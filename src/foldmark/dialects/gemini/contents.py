@@ -2,22 +2,18 @@
 responses.
 
 The API wants thought signatures back. A call carries its own (`ToolCall.signature`). Any other signed part is kept
-unchanged, but without the text, which is recorded anyway: `{"text": "", "thoughtSignature": "..."}` follows the
-text, `{"text": "...", "thought": true, "thoughtSignature": "..."}` precedes it. Thoughts without a signature are not
-sent again: the model would not read them. Other parts, such as code that Google ran, are sent back unchanged at their
-positions. Sources: ai.google.dev, thought-signatures, function-calling and code-execution.
+unchanged, but without the text, which is recorded anyway (`gemini.signed`): it follows the text, a thought precedes it.
+Thoughts without a signature are not sent again: the model would not read them. Other parts, such as code that Google
+ran, are sent back unchanged at their positions.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
-from urllib.parse import urlsplit
 
-import msgspec
 from msgspec.structs import replace
 
 from foldmark.core.assembly import caching
-from foldmark.core.assembly.media import GIF, PDF, Document, Image, Medium
+from foldmark.core.assembly.media import GIF
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import AnsweredCall, Calls, ViewMessage
 from foldmark.core.errors import ProviderError
@@ -36,27 +32,12 @@ from foldmark.core.request import (
 )
 from foldmark.dialects.bodies import Json, described, tokens
 from foldmark.dialects.dialect import Dialect
+from foldmark.wires import gemini
 from foldmark.wires.lenient_json import as_object, as_text, objects_in
-
-UNSIGNED = "skip_thought_signature_validator"
-"""The signature that Google documents for a call without a thought signature, such as one from another model; Gemini 3
-requires a signature."""
-
-MEDIA = {"png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp"}
-"""The image types that Gemini accepts, by the extension of an address; GIF is not among them."""
-
-MOST_PAGES = 1000
-"""Maximum number of pages of a document."""
-
-_LATEST = (3, 8)
-"""The version assumed for names without one, such as gemini-flash-latest."""
+from foldmark.wires.parts import CallMessage
 
 _BUDGETS = {"off": 0, "low": 1024, "medium": 8192, "high": 24576}
 """Thinking budgets of Gemini 2.5 in tokens; its Pro model cannot switch thinking off and needs at least 128."""
-
-_SAID = {"text", "thought", "thoughtSignature"}
-_PICTURES = {"inlineData", "fileData"}
-"""Parts that are not sent again: images drawn by a model are not part of a context."""
 
 _REFUSED = (
     *("SAFETY", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII", "LANGUAGE"),
@@ -64,8 +45,6 @@ _REFUSED = (
     *("MODEL_ARMOR", "ESCALATION", "PUP_LIMITED_DISABLED"),
 )
 _TOO_LONG = ("MAX_TOKENS", "CONTINUATION")
-
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 
 
 def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: Options = PLAIN) -> Json:
@@ -78,16 +57,19 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     third = _version(model) >= (3, 0)
     for step in prompt.steps:
         if isinstance(step, Calls):
-            calls = [_call(call, third=third, first=index == 0) for index, call in enumerate(step.calls)]
-            _add(contents, "model", [*_message_parts(step), *calls])
+            _add(contents, "model", _message_parts(step))
+            for index, call in enumerate(step.calls):
+                own, must_sign = call.call_id if third else None, third and index == 0
+                part = gemini.call_part(own, call.name, call.arguments, call.signature, must_sign=must_sign)
+                _add(contents, "model", [part])
             _add(contents, "user", _results(step.calls, model))
         elif step.role == "user":
-            _add(contents, "user", [*_media(step.media, model), *_text(step.text)])
+            _add(contents, "user", [*gemini.media_parts(step.media, _version(model)), *gemini.text_parts(step.text)])
         else:
             _add(contents, "model", _message_parts(step))
     body: Json = {}
     if prompt.system:
-        body["systemInstruction"] = {"parts": _text(prompt.system)}
+        body["systemInstruction"] = {"parts": gemini.text_parts(prompt.system)}
     if tools:
         body["tools"] = [{"functionDeclarations": [_tool(tool) for tool in tools]}]
     body["contents"] = contents
@@ -110,32 +92,22 @@ def parse(message: Json) -> tuple[Piece, ...]:
     candidate = first_candidate(message)
     pieces: list[Piece] = []
     for part in parts_of(candidate):
-        call, text, signature = part.get("functionCall"), part.get("text"), part.get("thoughtSignature")
-        thought = part.get("thought") is True
-        if isinstance(call, dict):
-            pieces.append(_called(call, signature))
-            continue
-        if not isinstance(text, str) and _is_other(part):
-            pieces.append(carry(part, sum(len(piece) for piece in pieces if isinstance(piece, str)), "gemini"))
-            continue
-        if isinstance(text, str) and text and not thought:
-            pieces.append(text)
-        if kept := _signed({"text": text or "", "thought": thought, "thoughtSignature": signature}):
-            pieces.append(Kept(kept))
+        said = gemini.answered(part, as_text((gemini.held(part, gemini.CALL) or {}).get("id")))
+        if isinstance(said, CallMessage):
+            if not said.name:
+                raise ProviderError("answer", "Gemini answered with a tool call that has no name. Ask again.")
+            pieces.append(ToolCall(said.call_id, said.name, said.args, gemini.signature_of(part)))
+        elif said is not None and not said.text:
+            pieces.append(carry(part, sum(len(piece) for piece in pieces if isinstance(piece, str)), gemini.READER))
+        else:
+            if said is not None:
+                pieces.append(said.text)
+            if kept := gemini.signed({"text": "", **part}):
+                pieces.append(Kept(kept))
     if isinstance(usage := message.get("usageMetadata"), dict):
         pieces.append(_usage(usage))
     calls = any(isinstance(piece, ToolCall) for piece in pieces)
     return (*pieces, *_stopped(message, candidate, calls=calls))
-
-
-def _is_other(part: Json) -> bool:
-    """Return True if a part is of an unknown kind, such as code that the API ran, and can be sent again."""
-    others = part.keys() - _SAID
-    if not others or others & _PICTURES or not all(isinstance(part[name], dict) for name in others) or "text" in part:
-        return False
-    signature = part.get("thoughtSignature", "")
-    signed = isinstance(signature, str) and (not signature or _BASE64.fullmatch(signature) is not None)
-    return signed and isinstance(part.get("thought", False), bool)
 
 
 def parse_gca(message: Json) -> tuple[Piece, ...]:
@@ -171,40 +143,18 @@ def _add(contents: list[Json], role: str, parts: list[Json]) -> None:
         contents.append({"role": role, "parts": parts})
 
 
-def _text(text: str) -> list[Json]:
-    return [{"text": text}] if text else []
-
-
 def _message_parts(step: ViewMessage | Calls) -> list[Json]:
-    signed = [part for block in step.kept if (part := _signed(block))]
+    signed = [part for block in step.kept if (part := gemini.signed(block))]
     thoughts = [part for part in signed if "thought" in part]
+    behind = [part for part in signed if "thought" not in part]
     parts: list[Json] = []
     done = 0
     for block in step.kept:
-        if part := block_in(block, "gemini"):
+        if part := block_in(block, gemini.READER):
             end = block_position(block, done, step.text)
-            parts += [*_text(step.text[done:end]), part]
+            parts += [*gemini.text_parts(step.text[done:end]), part]
             done = end
-    return [*thoughts, *parts, *_text(step.text[done:]), *(part for part in signed if "thought" not in part)]
-
-
-def _signed(block: Json) -> Json | None:
-    """Return a signed part without its text, unless it is a thought; None for a part without a signature."""
-    text, signature, thought = block.get("text"), block.get("thoughtSignature"), block.get("thought") is True
-    if not isinstance(text, str) or not isinstance(signature, str) or not _BASE64.fullmatch(signature):
-        return None
-    said = {"text": text, "thought": True} if thought else {"text": ""}
-    return {**said, "thoughtSignature": signature}
-
-
-def _call(call: AnsweredCall, *, third: bool, first: bool) -> Json:
-    own = {"id": call.call_id} if third else {}
-    part: Json = {"functionCall": {**own, "name": call.name, "args": msgspec.json.decode(call.arguments)}}
-    if call.signature is not None and _BASE64.fullmatch(call.signature):
-        part["thoughtSignature"] = call.signature
-    elif third and first:
-        part["thoughtSignature"] = UNSIGNED
-    return part
+    return [*thoughts, *parts, *gemini.text_parts(step.text[done:]), *behind]
 
 
 def _results(calls: Iterable[AnsweredCall], model: str) -> list[Json]:
@@ -213,42 +163,12 @@ def _results(calls: Iterable[AnsweredCall], model: str) -> list[Json]:
     third = _version(model) >= (3, 0)
     results, behind = [], []
     for call in calls:
-        inside = _media(call.media, model)
-        if third:
-            behind += [part for part in inside if "inlineData" not in part]
-            inside = [part for part in inside if "inlineData" in part]
-        else:
-            behind += inside
-            inside = []
-        response: Json = {"id": call.call_id} if third else {}
-        response |= {"name": call.name, "response": {"error" if call.failed else "output": call.result}}
-        results.append({"functionResponse": {**response, "parts": inside} if inside else response})
+        media = gemini.media_parts(call.media, _version(model))
+        inside = [part for part in media if third and gemini.INLINE in part]
+        behind += [part for part in media if not third or gemini.INLINE not in part]
+        own = call.call_id if third else None
+        results.append(gemini.response_part(own, call.name, call.result, call.failed, inside))
     return [*results, *behind]
-
-
-def _media(media: Iterable[Medium], model: str) -> list[Json]:
-    found: list[Json] = []
-    for each in media:
-        if not isinstance(each, Document):
-            found.append(_image(each, model))
-        elif each.pages > MOST_PAGES or _version(model) < (1, 5):
-            found.append({"text": each.note})
-        else:
-            found.append({"inlineData": {"mimeType": PDF, "data": each.data}})
-    return found
-
-
-def _image(image: Image, model: str) -> Json:
-    """Return the part of an image, or a text instead if the API would refuse the whole request because of it. The API
-    fetches https addresses for Gemini 2.5 and later, and needs the type of the content."""
-    if not image.url:
-        if image.media in MEDIA.values():
-            return {"inlineData": {"mimeType": image.media, "data": image.data}}
-        return {"text": f"[An image of type {image.media} is not shown: Gemini does not take it.]"}
-    media = MEDIA.get(urlsplit(image.url).path.rpartition(".")[2].lower())
-    if media and _version(model) >= (2, 5):
-        return {"fileData": {"mimeType": media, "fileUri": image.url}}
-    return {"text": f"[Image: {image.url}]"}
 
 
 def _tool(tool: ToolSpec) -> Json:
@@ -289,18 +209,10 @@ def _version(model: str) -> tuple[int, int]:
     found = re.search(r"gemini-(\d{1,6})(?:\.(\d{1,6}))?", model)
     if found:
         return int(found[1]), int(found[2] or 0)
-    return _LATEST if re.search(r"gemini-[a-z-]+-latest", model) else (0, 0)
+    return gemini.LATEST if re.search(r"gemini-[a-z-]+-latest", model) else (0, 0)
 
 
 # Responses
-
-
-def _called(call: Json, signature: Any) -> ToolCall:
-    name, args, signed = as_text(call.get("name")), call.get("args"), as_text(signature)
-    if not name:
-        raise ProviderError("answer", "Gemini answered with a tool call that has no name. Ask again.")
-    signed = signed if _BASE64.fullmatch(signed) else ""
-    return ToolCall(as_text(call.get("id")), name, {} if args is None else args, signed or None)
 
 
 def _usage(found: Json) -> Usage:

@@ -8,7 +8,7 @@ tool results follow in a user message, since a tool message accepts only text. O
 without thinking; `openai_responses` gives them both.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -16,22 +16,19 @@ import msgspec
 from msgspec.structs import replace
 
 from foldmark.core.assembly import caching
-from foldmark.core.assembly.media import Document, Medium
+from foldmark.core.assembly.media import Document
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import AnsweredCall, Calls, ViewMessage
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import PLAIN, Kept, Options, Piece, Stopped, ToolCall, ToolSpec, Usage, distinct
-from foldmark.dialects.bodies import Json, arguments, described, text_parts, tokens
+from foldmark.dialects.bodies import Json, described, tokens
 from foldmark.dialects.dialect import Dialect
 from foldmark.dialects.openai import models
+from foldmark.wires import chat as wire
 from foldmark.wires.lenient_json import as_object, as_text, objects_in
-from foldmark.wires.responses import TEXTS
 
 RESULT_MEDIA = "[Foldmark: images", "[Foldmark: documents"
 """Beginnings of the heading before the images and documents of a tool's result."""
-
-REASONING = ("reasoning_content", "reasoning")
-"""Fields of a model's thinking: DeepSeek and many others use the first; vLLM, Ollama and OpenRouter use the second."""
 
 _STOPS = {
     "length": "length",
@@ -77,25 +74,21 @@ def _system(model: str, prompt: Prompt) -> list[Json]:
 def _message(model: str, step: ViewMessage) -> list[Json]:
     if step.role == "assistant":
         # Thinking alone, without text or a call, is not a message.
-        return [{"role": "assistant", "content": step.text, **_kept(model, step.kept)}] if step.text else []
-    documents = models.takes_documents(model)
-    content = [*text_parts(step.text), *media_parts(step.media, documents=documents)] if step.media else step.text
-    return [{"role": step.role, "content": content}]
+        return [_answer(model, step, [])] if step.text else []
+    return [wire.asked([*wire.text_parts(step.text), *_shown(model, step)] if step.media else step.text, step.role)]
 
 
 def _called(model: str, step: Calls) -> list[Json]:
-    calls = [
-        {"id": call.call_id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-        for call in step.calls
-    ]
-    answer = {"role": "assistant", "content": step.text or None, "tool_calls": calls, **_kept(model, step.kept)}
-    results = [{"role": "tool", "tool_call_id": call.call_id, "content": call.result} for call in step.calls]
+    calls = [wire.called(call.call_id, call.name, call.arguments) for call in step.calls]
+    results = [wire.result(call.call_id, call.result) for call in step.calls]
     shown: list[Json] = []
     for call in step.calls:
-        if call.media:
-            media = media_parts(call.media, documents=models.takes_documents(model))
-            shown += [*text_parts(_heading(call)), *media]
-    return [answer, *results, *([{"role": "user", "content": shown}] if shown else [])]
+        shown += [*wire.text_parts(_heading(call)), *_shown(model, call)] if call.media else []
+    return [_answer(model, step, calls), *results, *([wire.asked(shown)] if shown else [])]
+
+
+def _shown(model: str, step: ViewMessage | AnsweredCall) -> list[Json]:
+    return wire.media_parts(step.media, documents=models.takes_documents(model))
 
 
 def _heading(call: AnsweredCall) -> str:
@@ -103,32 +96,9 @@ def _heading(call: AnsweredCall) -> str:
     return f"{RESULT_MEDIA[documents]} in the result of call {call.call_id} ({call.name}):]"
 
 
-def _kept(model: str, blocks: Iterable[Json]) -> Json:
-    """Return the kept fields of an answer that a server wants back: a model's thinking, and annotations of its text.
-    OpenAI's own models accept neither here."""
-    found: Json = {}
-    for block in blocks if not models.own(model) else ():
-        kind, field = block.get("type"), block.get("field")
-        if kind == "reasoning_content" and as_text(block.get("text")):
-            found[field if field in REASONING else "reasoning_content"] = block["text"]
-        elif kind == "reasoning_details" and (details := objects_in(block.get("details"))):
-            found["reasoning_details"] = details
-        elif kind == "annotations" and isinstance(block.get("annotations"), list):
-            found["annotations"] = block["annotations"]
-    return found
-
-
-def media_parts(media: Iterable[Medium], *, documents: bool) -> list[Json]:
-    """Return images and documents as the API accepts them; without `documents`, a note replaces each document."""
-    found: list[Json] = []
-    for each in media:
-        if not isinstance(each, Document):
-            found.append({"type": "image_url", "image_url": {"url": each.data_url}})
-        elif documents:
-            found.append({"type": "file", "file": each.file})
-        else:
-            found.append({"type": "text", "text": each.note})
-    return found
+def _answer(model: str, step: ViewMessage | Calls, calls: list[Json]) -> Json:
+    kept = {} if models.own(model) else wire.kept_fields(step.kept)  # OpenAI's own models accept none
+    return {**wire.answer(step.text or None, calls), **kept}
 
 
 def _tool(tool: ToolSpec) -> Json:
@@ -150,21 +120,17 @@ def parse(answer: Json) -> tuple[Piece, ...]:
         raise ProviderError("answer", "The model's server answered without a message. Ask again, or ask another model.")
     if reason in _BROKEN:
         raise ProviderError("busy", f"The model's server broke off its answer ({reason}).")
-    refusal = text_of(message.get("refusal"))
+    refusal = wire.text_of(message.get("refusal"))
     why = _STOPS.get(reason, "refused" if refusal else "end")
-    calls = _tool_calls(message.get("tool_calls")) if why == "end" else []
-    shown = text_of(message.get("content")) + refusal
+    calls = distinct(_call(call) for call in wire.calls_of(message) if wire.is_call(call)) if why == "end" else []
+    shown = wire.text_of(message.get("content")) + refusal
     end = [*_usage(answer.get("usage")), Stopped("calls" if calls else why, reason)] if whole else []
-    notes = message.get("annotations")
-    noted = [Kept({"type": "annotations", "annotations": notes})] if isinstance(notes, list) and notes else []
-    return (*_thinking(message), *noted, *([shown] if shown else []), *calls, *end)
+    return (*map(Kept, wire.kept_of(message)), *([shown] if shown else []), *calls, *end)
 
 
-def text_of(content: Any) -> str:
-    """Return the text of a content, which is a string or a list of parts, some of them text."""
-    return as_text(content) or "".join(
-        as_text(part.get("text")) for part in objects_in(content) if part.get("type") in TEXTS
-    )
+def _call(call: Json) -> ToolCall:
+    said = wire.read_call(call)
+    return ToolCall(said.call_id, said.name, said.args)
 
 
 def spent(usage: Any, names: tuple[str, str], read: int | None = None) -> Usage:
@@ -176,25 +142,6 @@ def spent(usage: Any, names: tuple[str, str], read: int | None = None) -> Usage:
     read = min(tokens(usage, f"{input_name}_details", "cached_tokens") or read or 0, whole)
     written = min(tokens(usage, f"{input_name}_details", "cache_write_tokens"), whole - read)
     return Usage(whole - read - written, read, written, tokens(usage, output_name), cache_known=known)
-
-
-def _tool_calls(calls: Any) -> list[ToolCall]:
-    found = [(call, call["function"]) for call in objects_in(calls) if isinstance(call.get("function"), dict)]
-    return distinct(
-        ToolCall(as_text(call.get("id")), as_text(function.get("name")), arguments(function.get("arguments")))
-        for call, function in found
-    )
-
-
-def _thinking(message: Json) -> list[Piece]:
-    """Return the thinking of an answer: the details if there are any, since they contain the text and opaque parts."""
-    if blocks := objects_in(message.get("reasoning_details")):
-        return [Kept({"type": "reasoning_details", "details": blocks})]
-    for field in REASONING:
-        if thought := as_text(message.get(field)):
-            other = {} if field == "reasoning_content" else {"field": field}
-            return [Kept({"type": "reasoning_content", "text": thought, **other})]
-    return []
 
 
 def _usage(usage: Any) -> list[Piece]:

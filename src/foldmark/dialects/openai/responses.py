@@ -33,12 +33,12 @@ from foldmark.core.request import (
     carry,
     distinct,
 )
-from foldmark.dialects.bodies import Json, arguments, described
+from foldmark.dialects.bodies import Json, described
 from foldmark.dialects.dialect import Dialect
 from foldmark.dialects.openai import models
 from foldmark.dialects.openai.chat import KEYED, cache_blocks, spent
 from foldmark.wires import responses
-from foldmark.wires.lenient_json import as_object, as_text, objects_in
+from foldmark.wires.lenient_json import arguments, as_object, as_text, objects_in
 from foldmark.wires.parts import SEALED
 from foldmark.wires.responses import COMPACTION, FUNCTION, FUNCTION_OUTPUT, INPUT_TEXT, MESSAGE, PICTURE, THINKING
 

@@ -9,14 +9,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import msgspec
-
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Piece, Thought
-from foldmark.dialects.bodies import Json, arguments, tokens
+from foldmark.dialects.bodies import Json, tokens
 from foldmark.dialects.errors import broken_off, overflow, refused, retry_after
 from foldmark.dialects.openai import chat, responses
-from foldmark.wires.lenient_json import as_object, as_text, objects_in
+from foldmark.wires import chat as wire
+from foldmark.wires.lenient_json import arguments, as_object, as_text, objects_in
 
 _JOINED = {"reasoning.text": "text", "reasoning.summary": "summary"}
 """The field that is joined when pieces of thinking belong together, by their type."""
@@ -51,11 +50,8 @@ class CompletionReader:
         """Return the completion as without streaming. Raises ProviderError if it broke off."""
         if not self._finish:
             raise broken_off(self._server)
-        calls = [
-            {"id": call["id"], "type": "function", "function": {"name": call["name"], "arguments": call["arguments"]}}
-            for call in self._calls
-        ]
-        message = {**self._message, "tool_calls": calls, "reasoning_details": self._details}
+        calls = [wire.called(*(call[name] for name in ("id", "name", "arguments", "type"))) for call in self._calls]
+        message = {**self._message, wire.CALLS: calls, "reasoning_details": self._details}
         choice = {"index": 0, "message": message, "finish_reason": self._finish}
         return {"model": self._model, "choices": [choice], "usage": self._usage}
 
@@ -66,19 +62,19 @@ class CompletionReader:
     def _add(self, delta: Json) -> Iterator[str | Thought]:
         yield from self._thought(delta)
         for name in ("content", "refusal"):
-            if new := chat.text_of(delta.get(name)):
+            if new := wire.text_of(delta.get(name)):
                 self._message[name] += new
                 yield new
         if isinstance(notes := delta.get("annotations"), list):
             self._message["annotations"] = [*self._message.get("annotations", ()), *notes]
-        for call in objects_in(delta.get("tool_calls")):
+        for call in wire.calls_of(delta):
             self._call(call)
 
     def _thought(self, delta: Json) -> Iterator[Thought]:
         details = objects_in(delta.get("reasoning_details"))
         for detail in details:
             self._detail(dict(detail))
-        field = next((name for name in chat.REASONING if isinstance(delta.get(name), str) and delta[name]), None)
+        field = next((name for name in wire.REASONING if isinstance(delta.get(name), str) and delta[name]), None)
         if field is not None:
             self._message[field] = self._message.get(field, "") + delta[field]
             yield Thought(delta[field])
@@ -98,15 +94,12 @@ class CompletionReader:
         last[joined] = whole
 
     def _call(self, delta: Json) -> None:
-        function = as_object(delta.get("function"))
-        raw = function.get("arguments")
-        raw = raw if raw is None or isinstance(raw, str) else msgspec.json.encode(raw).decode()
-        new = {"id": as_text(delta.get("id")), "name": as_text(function.get("name")), "arguments": raw or ""}
+        new = {"id": as_text(delta.get("id")), **wire.piece_of(delta)}
         index = delta.get("index")
         index = index if isinstance(index, int) and not isinstance(index, bool) else None
         call = self._continued(new, index)
         if call is None:
-            call = {"id": "", "name": "", "arguments": ""}
+            call = {**new, "name": "", "id": "", "arguments": ""}
             self._calls.append(call)
         elif new == call and new["id"]:
             return  # the same call, sent twice

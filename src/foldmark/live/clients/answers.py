@@ -1,9 +1,10 @@
 """Read providers' answers, whole or streamed, and write Foldmark's own, for each wire [SPEC 5.7]. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Piece, Stopped, Usage
@@ -12,6 +13,8 @@ from foldmark.dialects.bodies import Json, Reader
 from foldmark.dialects.gemini import stream as gemini
 from foldmark.dialects.gemini.contents import first_candidate, parts_of
 from foldmark.dialects.openai.stream import CompletionReader, ResponseReader
+from foldmark.wires.lenient_json import decode
+from foldmark.wires.parts import Part
 from foldmark.wires.responses import answered
 
 R = TypeVar("R", bound=Reader)
@@ -38,12 +41,20 @@ def read_answer(body_of: Callable[[], Json], parse: Callable[[Json], tuple[Piece
     return WholeAnswer(body, usage, next((each for each in pieces if isinstance(each, Stopped)), None))
 
 
+def put_first(parts: list[Part | None], blocks: Sequence[Json]) -> None:
+    """Put blocks before those of the first part that says something."""
+    place, part = next(((place, part) for place, part in enumerate(parts) if part is not None), (0, None))
+    if blocks and part is not None:
+        about = part.data or {}
+        parts[place] = replace(part, data={**about, "blocks": [*blocks, *about.get("blocks", ())]})
+
+
 def _events(body: bytes) -> Iterator[Json]:
     """Yield the events of a stream (`text/event-stream`) that have data."""
     for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
         data = b"".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:"))
         if data not in (b"", b"[DONE]"):
-            yield msgspec.json.decode(data)
+            yield decode(data)
 
 
 def _fed(reader: R, events: Iterable[Json]) -> R:
@@ -70,7 +81,7 @@ def _stream(events: Iterable[tuple[str, Json]]) -> bytes:
 def message_in(body: bytes, *, streamed: bool = True) -> Json:
     """Return the message in a body. Raises ProviderError if a stream broke off."""
     if not streamed:
-        return dict(msgspec.json.decode(body))
+        return dict(decode(body))
     return _fed(MessageReader({}), _events(body)).message()
 
 
@@ -104,7 +115,7 @@ def text_block_events(text: str) -> bytes:
 def completion_in(body: bytes, *, streamed: bool = True) -> Json:
     """Return the chat completion in a body. Raises ProviderError if a stream broke off."""
     if not streamed:
-        return dict(msgspec.json.decode(body))
+        return dict(decode(body))
     return _fed(CompletionReader(""), _events(body)).completion()
 
 
@@ -129,7 +140,7 @@ def written_completion(text: str, id: str, model: str, *, stream: bool) -> tuple
 def response_in(body: bytes, *, streamed: bool = True) -> Json:
     """Return the response in a body. Raises ProviderError if a stream broke off."""
     if not streamed:
-        return dict(msgspec.json.decode(body))
+        return dict(decode(body))
     return _fed(ResponseReader(""), _events(body)).response()
 
 
@@ -177,7 +188,7 @@ def contents_in(body: bytes) -> Json:
     """Return the response in a body, which is a response, a list of them, or a stream of events. Adjacent texts become
     one part. Raises ProviderError if it reports an error."""
     text = body.strip()
-    found = msgspec.json.decode(text) if text[:1] in (b"{", b"[") else list(_events(text))
+    found = decode(text) if text[:1] in (b"{", b"[") else list(_events(text))
     chunks, parts = found if isinstance(found, list) else [found], list[Json]()
     if any("error" in chunk for chunk in chunks):
         raise ProviderError("answer", "the answer is an error")

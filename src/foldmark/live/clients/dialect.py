@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from hashlib import blake2b
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import msgspec
@@ -182,6 +183,11 @@ class ClientDialect(ABC):
     def grouped(self, items: Sequence[bytes]) -> Iterable[int]:
         """Yield the number of adjacent list items that make up each message."""
         return (1 for _ in items)
+
+    def messages_in(self, items: Sequence[bytes]) -> list[bytes]:
+        """Return the messages that list items make up."""
+        rest = iter(items)
+        return [b",".join(islice(rest, many)) for many in self.grouped(items)]
 
     @abstractmethod
     def read(self, raw: bytes) -> ClientMessage:

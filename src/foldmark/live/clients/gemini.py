@@ -9,17 +9,17 @@ answer did not have, so such calls are numbered within their message.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 from urllib.parse import parse_qs
 
 import msgspec
 from msgspec import Raw, Struct
-from msgspec.structs import replace
 
 from foldmark.core.assembly.eviction import CLIENT_OPENING
 from foldmark.core.events import Event
 from foldmark.core.request import Request
-from foldmark.dialects.gemini.contents import UNSIGNED, first_candidate, parse, parts_of
+from foldmark.dialects.gemini.contents import first_candidate, parse, parts_of
 from foldmark.live.clients import answers
 from foldmark.live.clients.checking import check_alternating, check_begun_by_user, check_directly_answered
 from foldmark.live.clients.dialect import (
@@ -37,7 +37,11 @@ from foldmark.live.clients.joined_texts import JoiningClient
 from foldmark.live.clients.roles import RoleClient, RoleMessage
 from foldmark.live.clients.weaving import ContentsWeaver, Weaver
 from foldmark.text.queued import JOIN
-from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
+from foldmark.wires import gemini
+from foldmark.wires.gemini import CALL, RESPONSE
+from foldmark.wires.parts import Part
+
+_Part = Mapping[str, Any]
 
 _PATH = re.compile(r"(?P<models>/(?:v1beta|v1|v1alpha)/models/)(?P<model>[^/:]+):(?P<method>[a-zA-Z]+)")
 _METHODS = ("generateContent", "streamGenerateContent")
@@ -100,28 +104,24 @@ class GeminiClient(JoiningClient, RoleClient):
 
     def read(self, raw: bytes) -> ClientMessage:
         role, blocks = self.split(raw)
-        model = role == self.model
         found = [decoded(block) for block in blocks]
-        calls = tuple(_ids(found, "functionCall")) if model else ()
-        results = () if model else tuple(_ids(found, "functionResponse"))
-        if model:
-            return ClientMessage(
-                "assistant", blocks, _answer_key(found), calls, results, any(map(self.is_thinking, found))
-            )
+        if role == self.model:
+            thinks = any(map(self.is_thinking, found))
+            return ClientMessage("assistant", blocks, _answer_key(found), _ids(found, CALL), (), thinks)
+        results = _ids(found, RESPONSE)
         # The client's injected text changes from run to run, and the client shortens old responses.
         kept = [_meaning(block) for block in found if not self._is_injected(block)]
         key = key_of("user", [msgspec.json.encode([*map(_identity, results), *filter(None, kept)], order="sorted")])
-        return ClientMessage("user", blocks, key, calls, results)
+        return ClientMessage("user", blocks, key, (), results)
 
     def blocks_of(self, content: list[Raw]) -> tuple[bytes, ...]:
         # When Gemini CLI 0.61 resumes a session, it repeats each response of a message: repeated ones are left out.
         blocks = tuple(map(bytes, content))
-        if sum(b'"functionResponse"' in block for block in blocks) < 2:
+        if sum(RESPONSE.encode() in block for block in blocks) < 2:
             return blocks
         kept, known = list[bytes](), set[tuple[str, str]]()
         for block in blocks:
-            response = decoded(block).get("functionResponse")
-            if isinstance(response, dict) and response.get("id"):
+            if (response := gemini.held(decoded(block), RESPONSE)) and response.get("id"):
                 named = str(response.get("name")), str(response["id"])
                 if named in known:
                     continue
@@ -132,9 +132,9 @@ class GeminiClient(JoiningClient, RoleClient):
     def parts(self, message: ClientMessage) -> list[Part | None]:
         found = [decoded(block) for block in message.blocks]
         if message.role == "assistant":
-            return _said(found, message.calls)
-        results = iter(message.results)
-        return [self._given(block, results) for block in found]
+            return _answered(found)
+        named = _named(found, RESPONSE)
+        return [None if self._is_injected(part) else gemini.given(part, call_id) for part, call_id in named]
 
     def prompt(self, message: ClientMessage) -> TypedPrompt | None:
         texts = [str(decoded(block).get("text", "")).strip() for block in message.blocks]
@@ -149,18 +149,18 @@ class GeminiClient(JoiningClient, RoleClient):
         return RoleClient.rewritten(self, raw, blocks)
 
     def result_of(self, block: Mapping[str, Any]) -> str | None:
-        found = block.get("functionResponse")
-        return _id_of(found, 0) if isinstance(found, dict) else None
+        found = gemini.held(block, RESPONSE)
+        return None if found is None else _id_of(found, 0)
 
     def placeholder(self, block: Mapping[str, Any], text: str) -> bytes:
-        response = {name: value for name, value in block["functionResponse"].items() if name != "parts"}
-        return msgspec.json.encode({"functionResponse": {**response, "response": {"output": text}}})
+        response = {name: value for name, value in block[RESPONSE].items() if name != "parts"}
+        return msgspec.json.encode({RESPONSE: {**response, "response": {"output": text}}})
 
     def notice(self, block: Mapping[str, Any], text: str) -> bytes:
         return msgspec.json.encode({"text": text})
 
     def is_thinking(self, block: Mapping[str, Any]) -> bool:
-        return block.get("thought") is True
+        return gemini.is_thinking(block)
 
     def check(self, messages: Sequence[ClientMessage]) -> None:
         check_directly_answered(messages)
@@ -168,24 +168,18 @@ class GeminiClient(JoiningClient, RoleClient):
         check_alternating(messages)
 
     def blocks_for(self, event: Event, before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        return list(_parts_of(event, first=not before or "functionCall" not in before[-1]))
+        return gemini.parts_for(event, first=not before or CALL not in before[-1])
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
         found = answers.read_answer(lambda: answers.contents_in(body), parse)
         made = [] if found is None else parts_of(first_candidate(found.body))
-        if found is None or not (found.stopped or any("functionCall" in part for part in made)):
+        if found is None or not (found.stopped or any(CALL in part for part in made)):
             return None
         # Thoughts are not sent again; they are kept with the part that follows them.
         sent = [part for part in made if not self.is_thinking(part)]
-        parts = _said(sent, tuple(_ids(sent, "functionCall")))
+        parts = _answered(sent)
         thoughts = [part for part in made if self.is_thinking(part)]
-        first = next((place for place, part in enumerate(parts) if part is not None), None)
-        if thoughts and first is not None:
-            part = parts[first]
-            assert part is not None
-            about = part.data or {}
-            blocks = [*thoughts, *about.get("blocks", ())]
-            parts[first] = replace(part, data={**about, "blocks": blocks})
+        answers.put_first(parts, thoughts)
         model = str(found.body.get("modelVersion", ""))
         own = tuple(map(msgspec.json.encode, sent))
         return ClientAnswer(_answer_key(sent), parts, model, found.usage, found.stopped, own)
@@ -212,23 +206,24 @@ class GeminiClient(JoiningClient, RoleClient):
         text = block.get("text")
         return isinstance(text, str) and self.agent.is_injected(text)
 
-    def _given(self, block: Mapping[str, Any], results: Iterator[str]) -> Part | None:
-        """Return the content of a part of a user's message; `results` are the ids of the remaining responses."""
-        text, response, inline = block.get("text"), block.get("functionResponse"), block.get("inlineData")
-        if isinstance(response, dict):
-            return _result(response, next(results))
-        if isinstance(text, str):
-            return None if self._is_injected(block) else TextMessage("user", text)
-        return TextMessage("user", "", {"blocks": [_media(inline)]}) if isinstance(inline, dict) else None
-
 
 GEMINI = GeminiClient()
 
 
-def _ids(blocks: Sequence[Mapping[str, Any]], kind: str) -> Iterator[str]:
-    """Yield the id of each call or response of a message."""
-    found = [block[kind] for block in blocks if isinstance(block.get(kind), dict)]
-    yield from (_id_of(each, place) for place, each in enumerate(found))
+def _named(found: Iterable[_Part], kind: str) -> Iterator[tuple[_Part, str]]:
+    """Yield each part with the id of its call or response, empty for another part."""
+    places = count()
+    for part in found:
+        named = gemini.held(part, kind)
+        yield part, "" if named is None else _id_of(named, next(places))
+
+
+def _ids(found: Iterable[_Part], kind: str) -> tuple[str, ...]:
+    return tuple(call_id for _, call_id in _named(found, kind) if call_id)
+
+
+def _answered(found: Iterable[_Part]) -> list[Part | None]:
+    return [gemini.answered(part, call_id) for part, call_id in _named(found, CALL)]
 
 
 def _id_of(found: Mapping[str, Any], place: int) -> str:
@@ -246,78 +241,13 @@ def _identity(call_id: str) -> list[str]:
     return ["response", call_id]
 
 
-def _result(response: Mapping[str, Any], call_id: str) -> ResultMessage:
-    said = response.get("response")
-    held = said if isinstance(said, dict) else {}
-    text = held.get("error", held.get("output")) if len(held) == 1 else None
-    if not isinstance(text, str):
-        text = msgspec.json.encode(said).decode()
-    inside = response.get("parts")
-    parts = [each.get("inlineData") for each in inside if isinstance(each, dict)] if isinstance(inside, list) else []
-    media = [_media(each) for each in parts if isinstance(each, dict)]
-    about = {"name": str(response.get("name", "")), **({"blocks": media} if media else {})}
-    return ResultMessage(call_id, text, list(held) == ["error"], about)
-
-
-def _media(inline: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an image or a document in the form that the log keeps."""
-    source = {"type": "base64", "media_type": inline.get("mimeType"), "data": inline.get("data")}
-    return {"type": "document" if source["media_type"] == "application/pdf" else "image", "source": source}
-
-
-def _said(blocks: Sequence[Mapping[str, Any]], calls: Sequence[str]) -> list[Part | None]:
-    """Return the content of each part of an answer; `calls` are the ids of its calls."""
-    found, ids = list[Part | None](), iter(calls)
-    for block in blocks:
-        call, text = block.get("functionCall"), block.get("text")
-        signature = block.get("thoughtSignature")
-        if isinstance(call, dict):
-            signed = {"thought_signature": signature} if isinstance(signature, str) and signature != UNSIGNED else None
-            found.append(CallMessage(next(ids), str(call.get("name", "")), call.get("args") or {}, signed))
-        elif isinstance(text, str) and text and block.get("thought") is not True:
-            kept = {"blocks": [{"text": "", "thoughtSignature": signature}]} if isinstance(signature, str) else None
-            found.append(TextMessage("assistant", text, kept))
-        else:
-            found.append(None)
-    return found
-
-
-def _parts_of(event: Event, *, first: bool) -> Iterator[dict[str, Any]]:
-    """Yield an event as parts of a message; `first` is True for the first call of a message, which must be signed."""
-    about = event.data or {}
-    if event.kind == "tool_call":
-        call = {"name": about.get("name", ""), "args": msgspec.json.decode(event.content), **_own_id(event)}
-        signature = about.get("thought_signature") or (UNSIGNED if first else None)
-        yield {"functionCall": call, **({"thoughtSignature": signature} if signature else {})}
-    elif event.kind == "tool_result":
-        named = "error" if about.get("is_error") is True else "output"
-        response = {named: event.content}
-        yield {"functionResponse": {"name": about.get("name", ""), "response": response, **_own_id(event)}}
-    else:
-        for block in about.get("blocks", ()) if event.kind == "user" else ():
-            source = block.get("source", {})
-            if source.get("type") == "base64":
-                yield {"inlineData": {"mimeType": source.get("media_type"), "data": source.get("data")}}
-        if event.content.strip():
-            yield {"text": event.content}
-
-
-def _own_id(event: Event) -> dict[str, str]:
-    return {} if event.call_id is None or "#" in event.call_id else {"id": event.call_id}
-
-
-def _answer_key(blocks: Sequence[Mapping[str, Any]]) -> str:
+def _answer_key(blocks: Sequence[_Part]) -> str:
     """Return the key of an answer: its text and its calls, without ids and signatures, which a client may invent."""
-    texts = [str(each.get("text", "")) for each in blocks if each.get("thought") is not True]
-    calls = [
-        [call.get("name"), plain(call.get("args") or {})]
-        for each in blocks
-        if isinstance(call := each.get("functionCall"), dict)
-    ]
-    text = _INVISIBLE.sub("", "".join(texts)).strip()
-    return key_of("assistant", [msgspec.json.encode([text, calls], order="sorted")])
+    text, calls = gemini.meaning(blocks)
+    said = [_INVISIBLE.sub("", text).strip(), plain(calls)]
+    return key_of("assistant", [msgspec.json.encode(said, order="sorted")])
 
 
 def _meaning(block: Mapping[str, Any]) -> Any:
     """Return the value that distinguishes a part of a user's message from others; None for a response."""
-    return None if "functionResponse" in block else plain(dict(block))
+    return None if RESPONSE in block else plain(dict(block))

@@ -184,11 +184,7 @@ class ResponsesClient(ClientDialect):
 
     def messages_of(self, events: Iterable[Event]) -> list[bytes]:
         items = [msgspec.json.encode(item) for event in events for item in responses.items_for(event)]
-        found, first = list[bytes](), 0
-        for many in self.grouped(items):
-            found.append(b",".join(items[first : first + many]))
-            first += many
-        return found
+        return self.messages_in(items)
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
         found = answers.read_answer(lambda: answers.response_in(body, streamed=streamed), parse)

@@ -13,11 +13,9 @@ import msgspec
 from msgspec import Raw
 
 from foldmark.core.assembly.eviction import CLIENT_OPENING
-from foldmark.core.assembly.media import PDF, image_at, media_of
 from foldmark.core.events import Event
-from foldmark.core.request import Kept, Request, block_in, carry
-from foldmark.dialects.bodies import arguments, text_parts
-from foldmark.dialects.openai.chat import media_parts, parse, text_of
+from foldmark.core.request import Request
+from foldmark.dialects.openai.chat import parse
 from foldmark.live.clients import answers, queued_blocks
 from foldmark.live.clients.checking import check_directly_answered
 from foldmark.live.clients.dialect import (
@@ -38,20 +36,17 @@ from foldmark.live.clients.joined_texts import JoiningClient
 from foldmark.live.clients.openai import LONG_CACHES
 from foldmark.live.clients.weaving import CompletionWeaver, Weaver
 from foldmark.text.queued import JOIN, received
-from foldmark.wires.lenient_json import as_object, as_text, objects_in
-from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
+from foldmark.wires import chat
+from foldmark.wires.lenient_json import as_text, objects_in
+from foldmark.wires.parts import Part
 
 Item = Mapping[str, Any]
 
 _PATH = re.compile(r"(?:/[^?]*)?/chat/completions")
 _SYSTEM = ("system", "developer")
-_READER = "openai"
 
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
 """Members that mark the end of a cached beginning; clients move them from request to request."""
-
-_CUSTOM = "custom"
-"""Type of a call whose argument is a text, and the member of its event's data that says so."""
 
 
 class _Body(ClientBody):
@@ -89,7 +84,7 @@ class ChatClient(JoiningClient):
     def leading(self, items: Sequence[bytes]) -> int:
         found = next((at for at, item in enumerate(items) if decoded(item).get("role") not in _SYSTEM), len(items))
         first, second = map(decoded, items[found : found + 2]) if len(items) > found + 1 else ({}, {})
-        introduced = self.agent.introduces(text_of(first.get("content")), text_of(second.get("content")))
+        introduced = self.agent.introduces(*(chat.text_of(each.get("content")) for each in (first, second)))
         return found + 2 if introduced else found
 
     def grouped(self, items: Sequence[bytes]) -> Iterator[int]:
@@ -102,7 +97,7 @@ class ChatClient(JoiningClient):
         role, blocks = _role(items), _blocks(items)
         found = list(map(decoded, blocks))
         if role == "assistant":
-            calls = tuple(as_text(each.get("id")) for each in found if _is_call(each))
+            calls = tuple(chat.read_call(each).call_id for each in found if chat.is_call(each))
             return ClientMessage(role, blocks, _answer_key(found), calls)
         results = tuple(call for each in found if (call := self.result_of(each)) is not None)
         kept = [plain({name: value for name, value in each.items() if name not in _MARKS}) for each in found]
@@ -116,13 +111,13 @@ class ChatClient(JoiningClient):
         items = items_of(raw)
         if _role(items) == "tool":
             # Results that became texts of a user go after the others, which must directly follow their calls.
-            ordered: list[bytes] = sorted(blocks, key=_is_users)
+            ordered: list[bytes] = sorted(blocks, key=lambda item: chat.call_of(decoded(item)) is None)
             return b",".join(ordered)
         return _with_blocks(items[0], list(blocks))
 
     def parts(self, message: ClientMessage) -> list[Part | None]:
         found = list(map(decoded, message.blocks))
-        readers = {"assistant": _said, "user": self._given, "tool": self._result}
+        readers = {"assistant": chat.answered, "user": self._given, "tool": self._result}
         read = readers.get(message.role)
         return [None if read is None else read(block) for block in found]
 
@@ -140,7 +135,7 @@ class ChatClient(JoiningClient):
         return behind or self.parted_prompts(message.blocks) or super().prompts(message)
 
     def result_of(self, block: Item) -> str | None:
-        return as_text(block.get("tool_call_id")) if block.get("role") == "tool" else None
+        return chat.call_of(block)
 
     def placeholder(self, block: Item, text: str) -> bytes:
         return msgspec.json.encode({**block, "content": text})
@@ -171,28 +166,24 @@ class ChatClient(JoiningClient):
         for event in events:
             before = items[-1] if items else {}
             if event.kind == "tool_call" and before.get("role") == "assistant":
-                before.setdefault("tool_calls", []).append(_call_of(event))
+                before.setdefault(chat.CALLS, []).append(chat.call_for(event))
             else:
-                items += _items_of(event)
-        raw = list(map(msgspec.json.encode, items))
-        found, first = list[bytes](), 0
-        for many in self.grouped(raw):
-            found.append(b",".join(raw[first : first + many]))
-            first += many
-        return found
+                items += chat.messages_for(event)
+        return self.messages_in(list(map(msgspec.json.encode, items)))
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
         found = answers.read_answer(lambda: answers.completion_in(body, streamed=streamed), parse)
-        if found is None:
+        choices = [] if found is None else objects_in(found.body.get("choices"))
+        if found is None or not choices:  # an error can come as an answer
             return None
-        message = self.read(msgspec.json.encode({"role": "assistant", **found.body["choices"][0]["message"]}))
+        try:
+            message = self.read(msgspec.json.encode({"role": "assistant", **choices[0]["message"]}))
+        except msgspec.MsgspecError:
+            return None
         if "" in message.calls:
             return None  # the client invents ids, and repeats the answer with them
         parts = self.parts(message)
-        kept = [piece.block for piece in parse(found.body) if isinstance(piece, Kept)]
-        first = next((place for place, part in enumerate(parts) if part is not None), None)
-        if kept and first is not None and (part := parts[first]) is not None:
-            parts[first] = msgspec.structs.replace(part, data={**(part.data or {}), "blocks": kept})
+        answers.put_first(parts, chat.kept_of(choices[0]["message"]))
         model = as_text(found.body.get("model"))
         return ClientAnswer(message.key, parts, model, found.usage, found.stopped, message.blocks)
 
@@ -209,20 +200,15 @@ class ChatClient(JoiningClient):
         return request.target, msgspec.json.encode({**asked.body, "model": request.head.model, "stream": True})
 
     def _given(self, part: Item) -> Part | None:
-        """Return the content of a part of a user's message; None for a text that the client wrote."""
-        text = part.get("text")
-        if isinstance(text, str):
-            if (prompt := received(text)) is not None:
-                return queued_blocks.queued_message(prompt)
-            return None if self.agent.is_injected(text) or not text.strip() else TextMessage("user", text)
-        return TextMessage("user", "", {"blocks": [_medium(part)]}) if part else None
+        """Return what a part of a user's message says; None for a text that the client wrote."""
+        text = chat.text_in(part) or ""
+        if (prompt := received(text)) is not None:
+            return queued_blocks.queued_message(prompt)
+        return None if text and self.agent.is_injected(text) else chat.given(part)
 
     def _result(self, item: Item) -> Part | None:
-        if item.get("role") != "tool":
-            return self._given({"type": "text", "text": text_of(item.get("content"))})
-        media = [_medium(part) for part in objects_in(item.get("content")) if "text" not in part]
-        data = {"blocks": media} if media else None
-        return ResultMessage(as_text(item.get("tool_call_id")), text_of(item.get("content")), data=data)
+        text = {"type": "text", "text": chat.text_of(item.get("content"))}
+        return self._given(text) if chat.call_of(item) is None else chat.read_result(item)
 
 
 CHAT = ChatClient()
@@ -241,7 +227,7 @@ def _blocks(items: Sequence[bytes]) -> tuple[bytes, ...]:
     members = msgspec.json.decode(items[0], type=dict[str, Raw])
     refusal = bytes(members.get("refusal", b"null"))
     refused = [] if refusal in (b"null", b'""') else [b'{"type":"refusal","refusal":' + refusal + b"}"]
-    calls = bytes(members.get("tool_calls", b"null"))
+    calls = bytes(members.get(chat.CALLS, b"null"))
     called = [] if calls == b"null" else msgspec.json.decode(calls, type=list[Raw])
     return (*_contents(bytes(members.get("content", b"null"))), *refused, *map(bytes, called))
 
@@ -258,8 +244,8 @@ def _with_blocks(item: bytes, blocks: Sequence[bytes]) -> bytes:
     """Return a message with these blocks instead of its own. Its other members stay, such as its thinking."""
     members = msgspec.json.decode(item, type=dict[str, Raw])
     found = list(map(decoded, blocks))
-    calls = [block for block, each in zip(blocks, found, strict=True) if _is_call(each)]
-    said = [block for block, each in zip(blocks, found, strict=True) if not _is_call(each)]
+    calls = [block for block, each in zip(blocks, found, strict=True) if chat.is_call(each)]
+    said = [block for block, each in zip(blocks, found, strict=True) if not chat.is_call(each)]
     if "refusal" in members and said and decoded(said[-1]).get("type") == "refusal":
         members["refusal"] = Raw(bytes(msgspec.json.decode(said.pop(), type=dict[str, Raw])["refusal"]))
     else:
@@ -271,9 +257,9 @@ def _with_blocks(item: bytes, blocks: Sequence[bytes]) -> bytes:
         members["content"] = texts[0]
     else:
         members["content"] = Raw(b"[" + b",".join(said) + b"]" if said else b"null")
-    members.pop("tool_calls", None)
+    members.pop(chat.CALLS, None)
     if calls:
-        members["tool_calls"] = Raw(b"[" + b",".join(calls) + b"]")
+        members[chat.CALLS] = Raw(b"[" + b",".join(calls) + b"]")
     return msgspec.json.encode(members)
 
 
@@ -300,79 +286,13 @@ def _merged(before: bytes, after: bytes) -> bytes | None:
     return msgspec.json.encode(members)
 
 
-def _is_users(item: bytes) -> bool:
-    return decoded(item).get("role") == "user"
-
-
-def _is_call(block: Item) -> bool:
-    return isinstance(block.get("function"), dict) or isinstance(block.get(_CUSTOM), dict)
-
-
 def _answer_key(blocks: Iterable[Item]) -> str:
     """Return the key of an answer: its text and its calls, without its thinking, which clients may leave out."""
     texts, calls = list[str](), list[Any]()
     for block in blocks:
-        if _is_call(block):
-            part = _said(block)
-            assert isinstance(part, CallMessage)
+        if chat.is_call(block):
+            part = chat.read_call(block)
             calls.append([part.call_id, part.name, plain(part.args)])
         else:
-            texts.append(as_text(block.get("text")) or as_text(block.get("refusal")))
+            texts.append(chat.text_in(block) or "")
     return key_of("assistant", [msgspec.json.encode(["".join(texts).strip(), calls], order="sorted")])
-
-
-# Messages in the log
-
-
-def _said(block: Item) -> Part | None:
-    """Return the content of a block of an answer."""
-    if _is_call(block):
-        own, custom = as_object(block.get("function")), as_object(block.get(_CUSTOM))
-        if custom:
-            text = as_text(custom.get("input"))
-            return CallMessage(as_text(block.get("id")), as_text(custom.get("name")), {"input": text}, {_CUSTOM: True})
-        return CallMessage(as_text(block.get("id")), as_text(own.get("name")), arguments(own.get("arguments")))
-    text = as_text(block.get("text")) or as_text(block.get("refusal"))
-    return TextMessage("assistant", text) if text.strip() else None
-
-
-def _medium(part: Item) -> dict[str, Any]:
-    """Return an image or a document in the form that the log keeps; any other part as it is."""
-    image, file = as_object(part.get("image_url")), as_object(part.get("file"))
-    address, begin = as_text(file.get("file_data")), f"data:{PDF};base64,"
-    if (found := image_at(image.get("url"))) is not None:
-        return found
-    if address.startswith(begin):
-        source = {"type": "base64", "media_type": PDF, "data": address.removeprefix(begin)}
-        return {"type": "document", "source": source, "title": as_text(file.get("filename"))}
-    return carry(dict(part), 0, _READER).block
-
-
-def _items_of(event: Event) -> list[dict[str, Any]]:
-    """Return a recorded message as items, without its thinking."""
-    if event.kind == "tool_call":
-        return [{"role": "assistant", "content": None, "tool_calls": [_call_of(event)]}]
-    if event.kind == "tool_result":
-        return [{"role": "tool", "tool_call_id": event.call_id or "", "content": event.content}]
-    if event.kind in ("assistant", "summary"):
-        return [{"role": "assistant", "content": event.content}] if event.content.strip() else []
-    media, _ = media_of(event.data)
-    carried = [item for block in objects_in((event.data or {}).get("blocks")) if (item := block_in(block, _READER))]
-    if not media and not carried:
-        return [{"role": "user", "content": event.content}] if event.content.strip() else []
-    return [{"role": "user", "content": [*text_parts(event.content), *media_parts(media, documents=True), *carried]}]
-
-
-def _call_of(event: Event) -> dict[str, Any]:
-    about = event.data or {}
-    value = msgspec.json.decode(event.content)
-    if about.get(_CUSTOM):
-        custom = {"name": about.get("name"), "input": as_text(as_object(value).get("input"))}
-        return {"id": event.call_id or "", "type": _CUSTOM, _CUSTOM: custom}
-    # Arguments that were no JSON were recorded as a text.
-    said = value if isinstance(value, str) else event.content
-    return {
-        "id": event.call_id or "",
-        "type": "function",
-        "function": {"name": about.get("name"), "arguments": said},
-    }
