@@ -13,7 +13,7 @@ refuse is left out, because it would make the whole conversation useless.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -23,7 +23,7 @@ from foldmark.core.assembly.view import INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_
 from foldmark.core.events import OPENING_KINDS, Event
 from foldmark.core.request import AFTER
 from foldmark.wires.lenient_json import as_text, filled_text, member
-from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
+from foldmark.wires.parts import CallMessage, Part, Reading, ResultMessage, TextMessage
 
 Block = dict[str, Any]
 
@@ -69,14 +69,7 @@ def listed(content: Any) -> list[Any]:
 # Read
 
 
-class ReadBlocks(NamedTuple):
-    """The parts of a message, and whether that is everything."""
-
-    parts: tuple[Part, ...]
-    complete: bool
-
-
-def read_user(blocks: Sequence[Any], is_injected: Callable[[str], bool], speaker: str = "user") -> ReadBlocks:
+def read_user(blocks: Sequence[Any], is_injected: Callable[[str], bool], speaker: str = "user") -> Reading:
     """Read the blocks of a user's message. A text that `is_injected` is the client's; any other is of the
     `speaker`."""
     parts: list[Part] = []
@@ -97,10 +90,10 @@ def read_user(blocks: Sequence[Any], is_injected: Callable[[str], bool], speaker
         first = next((part for part in parts if isinstance(part, TextMessage) and part.kind == speaker), None)
         at = parts.index(first) if first else len(parts)
         parts[at : at + 1] = [TextMessage(speaker, first.text if first else "", {"blocks": attached})]
-    return ReadBlocks(tuple(parts), complete and bool(parts))
+    return Reading(tuple(parts), complete and bool(parts))
 
 
-def read_answer(blocks: Sequence[Any], response: str | None) -> ReadBlocks:
+def read_answer(blocks: Sequence[Any], response: str | None) -> Reading:
     """Read the blocks of an answer; `response` is the id of its API message."""
     parts: list[Part] = []
     complete = True
@@ -117,7 +110,7 @@ def read_answer(blocks: Sequence[Any], response: str | None) -> ReadBlocks:
             parts.append(TextMessage("assistant", "", {**data, "blocks": [block]}))
         else:
             complete = False
-    return ReadBlocks(tuple(parts), complete and bool(parts))
+    return Reading(tuple(parts), complete and bool(parts))
 
 
 def _read_result(block: Block) -> ResultMessage:

@@ -1,6 +1,6 @@
 """The parts of a piece: what a message of another program's JSON says, in Foldmark's terms [SPEC 8]."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
@@ -42,3 +42,10 @@ class ResultMessage(Struct, frozen=True):
 
 
 Part = TextMessage | CallMessage | ResultMessage
+
+
+class Reading(NamedTuple):
+    """What a piece, or several, say; `complete` is False if part of it was not usable."""
+
+    parts: tuple[Part, ...]
+    complete: bool = True

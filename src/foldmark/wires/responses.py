@@ -26,7 +26,7 @@ from foldmark.core.assembly.media import PDF, Document, Medium, image_at, media_
 from foldmark.core.events import Event
 from foldmark.core.request import block_in, carry
 from foldmark.wires.lenient_json import arguments, as_text, filled_text, objects_in
-from foldmark.wires.parts import SEALED, CallMessage, Data, Part, ResultMessage, TextMessage
+from foldmark.wires.parts import SEALED, CallMessage, Data, Part, Reading, ResultMessage, TextMessage
 
 Item = Mapping[str, Any]
 
@@ -164,13 +164,6 @@ def args_of(item: Item) -> Any:
 
 
 # What it says
-
-
-class Reading(NamedTuple):
-    """The messages of an item; `complete` is False if part of it was not usable."""
-
-    parts: tuple[Part, ...]
-    complete: bool = True
 
 
 NOTHING = Reading((), complete=False)
