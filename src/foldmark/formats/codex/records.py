@@ -114,8 +114,10 @@ def searched_item(record: Data) -> Iterator[SearchedMessage]:
             if isinstance(part, ResultMessage):
                 yield SearchedMessage("tool_result", _output_text(part.text), None, part.call_id)
             elif isinstance(part, CallMessage) or responses.is_call(responses.kind_of(item)):
-                arguments = argument_text(_unpacked(responses.args_of(item)))
-                yield SearchedMessage("tool_call", arguments, responses.tool_of(item), responses.call_of(item))
+                args = responses.args_of(item)
+                given = args["input"] if isinstance(args, dict) and args.keys() == {"input"} else args
+                text = argument_text(_unpacked(given))
+                yield SearchedMessage("tool_call", text, responses.tool_of(item), responses.call_of(item))
 
 
 def _output_text(text: str) -> str:
