@@ -16,8 +16,8 @@ from talking import Tools
 
 from foldmark import Agent, CommandError
 from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED
-from foldmark.core.assembly.view import HIDDEN_RESULT, NO_OUTPUT, NO_RESULT
-from foldmark.core.assembly.wire import tool_name
+from foldmark.core.assembly.view import HIDDEN_RESULT
+from foldmark.core.assembly.wire import NO_OUTPUT, NO_RESULT, tool_name
 from foldmark.core.request import Usage
 from sampled import DEEP
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import foldmark
 from foldmark.core.assembly.layers import birth_message, identity, mail_notice
 from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED
-from foldmark.core.assembly.view import NO_RESULT
+from foldmark.core.assembly.wire import NO_RESULT
 from foldmark.core.ports import Provider
 from foldmark.core.request import Edge, Manifest, Part, Request, ToolCall
 from foldmark.providers.offline import WHO, OfflineModel

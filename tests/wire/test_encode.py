@@ -37,8 +37,8 @@ from random_logs import (
 )
 
 from foldmark.core.assembly.prompt import EMPTY, GO_ON, OMITTED, Prompt, assemble
-from foldmark.core.assembly.view import INTERRUPTED, NO_RESULT, TOOL_MESSAGE, view
-from foldmark.core.assembly.wire import HINT
+from foldmark.core.assembly.view import view
+from foldmark.core.assembly.wire import HINT, INTERRUPTED, NO_RESULT, TOOL_MESSAGE
 from foldmark.core.config import THINKING as THINKING_LEVELS
 from foldmark.core.config import Config
 from foldmark.core.events import Event

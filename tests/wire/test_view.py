@@ -15,10 +15,6 @@ from foldmark.core.assembly import wire
 from foldmark.core.assembly.media import LARGEST
 from foldmark.core.assembly.view import (
     HIDDEN_RESULT,
-    INTERRUPTED,
-    NO_OUTPUT,
-    NO_RESULT,
-    TOOL_MESSAGE,
     Calls,
     View,
     ViewMessage,
@@ -27,7 +23,7 @@ from foldmark.core.assembly.view import (
     pair,
     view,
 )
-from foldmark.core.assembly.wire import HINT, after, before, shorten
+from foldmark.core.assembly.wire import HINT, INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_MESSAGE, after, before, shorten
 from foldmark.core.config import Config
 from foldmark.core.events import Event
 from foldmark.core.turns import Message, exchange_of

@@ -36,7 +36,7 @@ class RecordMessages(Struct, frozen=True):
 
     @property
     def calls(self) -> tuple[str, ...]:
-        """The ids of the calls."""
+        """The ids of the calls that the record makes."""
         return tuple([part.call_id for part in self.parts if isinstance(part, CallMessage)])
 
     @property

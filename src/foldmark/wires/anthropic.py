@@ -19,11 +19,10 @@ import msgspec
 
 from foldmark.core.assembly import wire
 from foldmark.core.assembly.media import IMPORTED, PDF, Document, Image, Medium, media_of
-from foldmark.core.assembly.view import INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_MESSAGE
 from foldmark.core.events import OPENING_KINDS, Event
 from foldmark.core.request import AFTER
 from foldmark.wires.lenient_json import as_text, filled_text, member
-from foldmark.wires.parts import CallMessage, Part, Reading, ResultMessage, TextMessage
+from foldmark.wires.parts import CallMessage, Part, Reading, ResultMessage, TextMessage, text_parts
 
 Block = dict[str, Any]
 
@@ -42,7 +41,7 @@ _HOSTED = ("_tool_use", "_tool_result")
 USERS = frozenset({"image", "document", "search_result"})
 """Types of blocks of a user that are no text."""
 
-_BEFORE = {"system": SYSTEM_MESSAGE, "tool": TOOL_MESSAGE}
+_BEFORE = {"system": SYSTEM_MESSAGE, "tool": wire.TOOL_MESSAGE}
 
 
 def kind_of(block: Any) -> str:
@@ -129,11 +128,6 @@ def _read_result(block: Block) -> ResultMessage:
 # Made
 
 
-def text_blocks(text: str) -> list[Block]:
-    """Return a text as blocks; none if it is blank."""
-    return [{"type": "text", "text": text}] if text.strip() else []
-
-
 def medium_block(medium: Medium) -> Block:
     """Return the block of an image or a document."""
     if isinstance(medium, Document):
@@ -155,7 +149,7 @@ def message_blocks(event: Event) -> list[Block]:
         return _answered(event)
     text = _BEFORE.get(event.kind, "") + event.content if event.content.strip() else ""
     others = _usable(event) if event.kind in OPENING_KINDS else []
-    return [*others, *text_blocks(text)]
+    return [*others, *text_parts(text)]
 
 
 def call_block(event: Event, call_id: str) -> Block:
@@ -166,13 +160,13 @@ def call_block(event: Event, call_id: str) -> Block:
 
 def result_block(event: Event | None, call_id: str) -> Block:
     """Return the block of a result. A missing result becomes a text that says so."""
-    block: Block = {"tool_use_id": call_id, "type": RESULT, "content": NO_RESULT}
+    block: Block = {"tool_use_id": call_id, "type": RESULT, "content": wire.NO_RESULT}
     if event is None:
         return {**block, "is_error": True}
     if others := _usable(event):  # the API accepts only text in a result that is marked as an error
-        return {**block, "content": [*text_blocks(event.content), *others]}
+        return {**block, "content": [*text_parts(event.content), *others]}
     if member(event.data, "is_error") is True:
-        return {**block, "content": event.content if event.content.strip() else NO_OUTPUT, "is_error": True}
+        return {**block, "content": event.content if event.content.strip() else wire.NO_OUTPUT, "is_error": True}
     return {**block, "content": event.content}
 
 
@@ -196,7 +190,7 @@ def _answered(event: Event) -> list[Block]:
     """Return the text and thinking of an answer in the order in which the model produced them."""
     text = event.content
     if event.interrupted and text.strip():
-        text += INTERRUPTED
+        text += wire.INTERRUPTED
     blocks: list[Block] = []
     done = 0
     for block in _blocks(event):
@@ -206,10 +200,10 @@ def _answered(event: Event) -> list[Block]:
         after = block.get(AFTER)
         end = min(after, len(text)) if isinstance(after, int) and after > done else done
         if text[done:end].strip() and text[end:].strip():
-            blocks += text_blocks(text[done:end])
+            blocks += text_parts(text[done:end])
             done = end
         blocks.append(thought)
-    return [*blocks, *text_blocks(text[done:])]
+    return [*blocks, *text_parts(text[done:])]
 
 
 def _thought(event: Event, block: Any) -> Block | None:

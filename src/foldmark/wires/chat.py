@@ -20,7 +20,7 @@ from foldmark.core.events import Event
 from foldmark.core.request import block_in, carry
 from foldmark.wires import responses
 from foldmark.wires.lenient_json import arguments, as_object, as_text, objects_in
-from foldmark.wires.parts import CallMessage, Data, ResultMessage, TextMessage
+from foldmark.wires.parts import CallMessage, Data, ResultMessage, TextMessage, text_parts
 
 CALLS, ANSWERED = "tool_calls", "tool_call_id"
 FUNCTION, CUSTOM = "function", "custom"
@@ -140,11 +140,6 @@ def _attached(part: Mapping[str, Any]) -> Data:
 # Made
 
 
-def text_parts(text: str, kind: str = "text") -> list[Data]:
-    """Return a text as a list of content parts, empty if the text is blank."""
-    return [{"type": kind, "text": text}] if text.strip() else []
-
-
 def media_parts(media: Iterable[Medium], *, documents: bool = True) -> list[Data]:
     """Return images and documents as the API accepts them; without `documents`, a note replaces each document."""
     found: list[Data] = []
@@ -157,7 +152,7 @@ def media_parts(media: Iterable[Medium], *, documents: bool = True) -> list[Data
 
 
 def called(call_id: str, name: str, text: str, kind: str = FUNCTION) -> Data:
-    """Return a call: its arguments are JSON text, those of a custom call any text."""
+    """Return a call. `text` has its arguments as JSON; for a custom call it may be any text."""
     return {"id": call_id, "type": kind, kind: {"name": name, "input" if kind == CUSTOM else "arguments": text}}
 
 

@@ -44,6 +44,11 @@ class ResultMessage(Struct, frozen=True):
 Part = TextMessage | CallMessage | ResultMessage
 
 
+def text_parts(text: str, kind: str = "text") -> list[Data]:
+    """Return a text as a list of content parts of this type; none if it is blank."""
+    return [{"type": kind, "text": text}] if text.strip() else []
+
+
 class Reading(NamedTuple):
     """What a piece, or several, say; `complete` is False if part of it was not usable."""
 

@@ -26,7 +26,7 @@ from foldmark.core.assembly.media import PDF, Document, Medium, image_at, media_
 from foldmark.core.events import Event
 from foldmark.core.request import block_in, carry
 from foldmark.wires.lenient_json import arguments, as_text, filled_text, objects_in
-from foldmark.wires.parts import SEALED, CallMessage, Data, Part, Reading, ResultMessage, TextMessage
+from foldmark.wires.parts import SEALED, CallMessage, Data, Part, Reading, ResultMessage, TextMessage, text_parts
 
 Item = Mapping[str, Any]
 
@@ -397,7 +397,7 @@ def file_part(file: Data) -> Data:
 def content_parts(text: str, media: Iterable[Medium], *, documents: bool = True) -> list[Data]:
     """Return a text, images and documents as the parts of a message or a result. Without `documents`, a note replaces
     each document."""
-    parts = [text_part(text)] if text.strip() else []
+    parts = text_parts(text, INPUT_TEXT)
     for each in media:
         if isinstance(each, Document):
             parts.append(file_part(each.file) if documents else text_part(each.note))
@@ -427,7 +427,7 @@ def called(call_id: str | None, name: str, arguments: str) -> Data:
 
 
 def result(call_id: str | None, output: Any) -> Data:
-    """Return the result of a call of a function: a text or parts."""
+    """Return the result of a function call. `output` is a text or a list of parts."""
     return {"type": FUNCTION_OUTPUT, "call_id": call_id, "output": output}
 
 

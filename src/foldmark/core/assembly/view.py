@@ -25,20 +25,14 @@ from msgspec import Struct
 from foldmark.core.assembly import wire
 from foldmark.core.assembly.eviction import begins, evicted_as_sent, in_place
 from foldmark.core.assembly.media import NOTHING, Accepts, Attached, Medium, attached
-from foldmark.core.assembly.wire import HINT, Shortened, shorten
+from foldmark.core.assembly.wire import HINT, INTERRUPTED, NO_OUTPUT, NO_RESULT, TOOL_MESSAGE, Shortened, shorten
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, OPENING_KINDS, Event
 from foldmark.core.request import LeftOut, Part
 from foldmark.core.segments import END
 
-INTERRUPTED = "\n\n[Interrupted.]"
-"""Suffix of an answer that was cut short."""
-
-NO_RESULT = "[Interrupted: this call has no result.]"
 HIDDEN_RESULT = "[The result of this call was written in another format and is not shown.]"
-NO_OUTPUT = "[No output.]"
 DAMAGED = "damaged on the disk, see `foldmark doctor`"
-TOOL_MESSAGE = "[Message of a tool:]\n"
 _TOOLS = ("tool_call", "tool_result", "tool")
 
 

@@ -30,6 +30,13 @@ LONGEST_CALL_ID = 40
 DEEPEST = 64
 """Maximum depth of a call's arguments; deeper ones are sent as text."""
 
+INTERRUPTED = "\n\n[Interrupted.]"
+"""Suffix of an answer that was cut short."""
+
+NO_RESULT = "[Interrupted: this call has no result.]"
+NO_OUTPUT = "[No output.]"
+TOOL_MESSAGE = "[Message of a tool:]\n"
+
 _NAME = pattern(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _CALL_ID = pattern(r"[A-Za-z0-9_-]{1,40}")
 
@@ -228,7 +235,7 @@ IMAGE = media.TOKENS * 4 + 120
 DOCUMENT = 160
 """Bytes of a document's frame, without its data and name."""
 
-INTERRUPTED = 20
+INTERRUPTION = 20
 """Bytes of the note after an answer that was cut short."""
 
 NOTE = 32
@@ -274,7 +281,7 @@ def weight(
             if not content.strip():
                 return 0
             around = {"user": TEXT, "client": TEXT, "tool": TEXT + NOTE}.get(kind, SAID)
-            return around + _escaped(content) + INTERRUPTED * interrupted
+            return around + _escaped(content) + INTERRUPTION * interrupted
 
 
 def shown_bytes(each: media.Medium) -> int:

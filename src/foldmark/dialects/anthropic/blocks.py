@@ -12,9 +12,9 @@ from foldmark.core.assembly.media import CONTAINER, IMPORTED
 from foldmark.core.assembly.wire import tool_name
 from foldmark.core.config import Edit, provider_edits
 from foldmark.core.request import AFTER, BOUND, LENGTH, Compacted, Kept, block_in, block_position, block_span, carry
-from foldmark.wires.anthropic import RESULT, THINKING, USE, Block, is_hosted, kind_of, text_blocks, valid_thinking
+from foldmark.wires.anthropic import RESULT, THINKING, USE, Block, is_hosted, kind_of, valid_thinking
 from foldmark.wires.lenient_json import as_object, as_text
-from foldmark.wires.parts import SEALED
+from foldmark.wires.parts import SEALED, text_parts
 
 COMPACTION = "compaction"
 NAME = "Anthropic"
@@ -83,8 +83,8 @@ def answer_blocks(text: str, kept: Sequence[Block], uses: Sequence[Block], *, th
         if kind == "text" and LENGTH in block:
             begin, end = block_span(block, done, text)
             blocks += [
-                *text_blocks(text[done:begin]),
-                *({**each, **_about(block)} for each in text_blocks(text[begin:end])),
+                *text_parts(text[done:begin]),
+                *({**each, **_about(block)} for each in text_parts(text[begin:end])),
             ]
             done = end
         elif kind == USE and isinstance(block.get("id"), str) and block["id"] in left:
@@ -96,14 +96,14 @@ def answer_blocks(text: str, kept: Sequence[Block], uses: Sequence[Block], *, th
             end = block_position(block, done, text)
             more = uses or text[end:].strip() or any(map(_own, kept[index + 1 :]))
             if more:  # a message must not end with thinking
-                blocks += text_blocks(text[done:end])
+                blocks += text_parts(text[done:end])
                 done = end
             blocks.append(thought)
         elif thought := _own(block):
             end = block_position(block, done, text)
-            blocks += [*text_blocks(text[done:end]), thought]
+            blocks += [*text_parts(text[done:end]), thought]
             done = end
-    return [*blocks, *text_blocks(text[done:]), *left.values()]
+    return [*blocks, *text_parts(text[done:]), *left.values()]
 
 
 def only_thoughts(blocks: Iterable[Block]) -> bool:
@@ -161,7 +161,7 @@ def _compaction_first(messages: list[dict[str, Any]]) -> None:
     for message in messages:
         stay: list[Block] = []
         for block in message["content"]:
-            older = text_blocks(str(block.get("content") or "")) if block is not found[-1] else []
+            older = text_parts(str(block.get("content") or "")) if block is not found[-1] else []
             stay += older if block["type"] == COMPACTION else [block]
         message["content"] = stay
     if messages[0]["role"] != "assistant":

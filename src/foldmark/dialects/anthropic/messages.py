@@ -17,8 +17,9 @@ from foldmark.dialects.anthropic.usage import INPUT_PARTS, context_usage
 from foldmark.dialects.bodies import described, tokens
 from foldmark.dialects.dialect import Dialect, ThinkingRule
 from foldmark.dialects.errors import not_understood
-from foldmark.wires.anthropic import RESULT, THINKING, USE, Block, kind_of, medium_block, text_blocks, use_block
+from foldmark.wires.anthropic import RESULT, THINKING, USE, Block, kind_of, medium_block, use_block
 from foldmark.wires.lenient_json import as_object, as_text, objects_in
+from foldmark.wires.parts import text_parts
 
 MOST_PAGES = 600
 """Maximum number of pages of documents in a request."""
@@ -45,7 +46,7 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     if how.strict and _thoughtless(messages):
         how = ThinkingRequest(thinks=False)
         messages, settled = _messages(prompt, how)
-    system = [*text_blocks(prompt.stable), *text_blocks(prompt.anchors)]
+    system = [*text_parts(prompt.stable), *text_parts(prompt.anchors)]
     declared = [_tool(tool) for tool in tools]
     thinking.keep_valid(messages, system, declared, binds=how.bound)
     body: dict[str, Any] = {"model": model, "max_tokens": options.output}
@@ -92,7 +93,7 @@ def _messages(prompt: Prompt, how: ThinkingRequest) -> tuple[list[dict[str, Any]
             _add(messages, "assistant", [] if thoughts else blocks, how)
         else:
             thoughts = []
-            _add(messages, "user", [*map(_shown, step.media), *text_blocks(step.text)], how)
+            _add(messages, "user", [*map(_shown, step.media), *text_parts(step.text)], how)
         if index + 1 == prompt.earlier:
             earlier = _end(messages)
         if index + 1 == prompt.settled:
@@ -138,7 +139,7 @@ def _shown(each: Medium) -> Block:
 
 
 def _result(call: AnsweredCall) -> Block:
-    content: Any = [*text_blocks(call.result), *map(_shown, call.media)] if call.media else call.result
+    content: Any = [*text_parts(call.result), *map(_shown, call.media)] if call.media else call.result
     # The API accepts only text in a result that is marked as an error.
     failed = {"is_error": True} if call.failed and not call.media else {}
     return {"type": RESULT, "tool_use_id": call.call_id, "content": content, **failed}

@@ -26,6 +26,7 @@ from foldmark.dialects.dialect import Dialect
 from foldmark.dialects.openai import models
 from foldmark.wires import chat as wire
 from foldmark.wires.lenient_json import as_object, as_text, objects_in
+from foldmark.wires.parts import text_parts
 
 RESULT_MEDIA = "[Foldmark: images", "[Foldmark: documents"
 """Beginnings of the heading before the images and documents of a tool's result."""
@@ -75,7 +76,7 @@ def _message(model: str, step: ViewMessage) -> list[Json]:
     if step.role == "assistant":
         # Thinking alone, without text or a call, is not a message.
         return [_answer(model, step, [])] if step.text else []
-    return [wire.asked([*wire.text_parts(step.text), *_shown(model, step)] if step.media else step.text, step.role)]
+    return [wire.asked([*text_parts(step.text), *_shown(model, step)] if step.media else step.text, step.role)]
 
 
 def _called(model: str, step: Calls) -> list[Json]:
@@ -83,7 +84,7 @@ def _called(model: str, step: Calls) -> list[Json]:
     results = [wire.result(call.call_id, call.result) for call in step.calls]
     shown: list[Json] = []
     for call in step.calls:
-        shown += [*wire.text_parts(_heading(call)), *_shown(model, call)] if call.media else []
+        shown += [*text_parts(_heading(call)), *_shown(model, call)] if call.media else []
     return [_answer(model, step, calls), *results, *([wire.asked(shown)] if shown else [])]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.dialects.bodies import Json
-from foldmark.wires.chat import text_parts
+from foldmark.wires.parts import text_parts
 from foldmark.wires.responses import FUNCTION_OUTPUT
 
 _OWN = re.compile(r"(?:ft:)?(?:gpt-(?!oss)|chatgpt-|codex-|o\d)")

@@ -47,7 +47,7 @@ def read_message(record: Any) -> RecordMessages:
 
 def is_thinking(record: Any) -> bool:
     """Return True if an answer's record holds thinking and nothing else."""
-    return only_thinking([kind_of(block) for block in _listed(member(record, "message", "content"))])
+    return only_thinking([kind_of(block) for block in _blocks(record)])
 
 
 def only_thinking(kinds: Sequence[str]) -> bool:
@@ -59,7 +59,7 @@ def says_full(record: dict[str, Any]) -> bool:
     """Return True if a record is an API error that reports a full context."""
     if not is_api_error(record):
         return False
-    texts = (block.get("text") for block in _listed(member(record, "message", "content")) if kind_of(block) == "text")
+    texts = (block.get("text") for block in _blocks(record) if kind_of(block) == "text")
     return any(isinstance(text, str) and FULL.search(text) for text in (record.get(ERROR[-1]), *texts))
 
 
@@ -79,7 +79,7 @@ def made_results(record: dict[str, Any]) -> tuple[str, ...]:
     """Return the calls to which a record that was made up gives results."""
     if record.get(MADE_UP) is not True or record.get("type") != "user":
         return ()
-    results = (block for block in _listed(member(record, "message", "content")) if kind_of(block) == RESULT)
+    results = (block for block in _blocks(record) if kind_of(block) == RESULT)
     return tuple(filter(None, (filled_text(block.get("tool_use_id")) for block in results)))
 
 
@@ -105,5 +105,7 @@ def _read_told(record: Data) -> RecordMessages:
     return RecordMessages(tuple(parts), complete="attachment" in left)
 
 
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _blocks(record: Any) -> list[Any]:
+    """Return the blocks of a record's message; none if its content is a text."""
+    content = member(record, "message", "content")
+    return content if isinstance(content, list) else []

@@ -1,4 +1,4 @@
-"""Where Claude Code keeps its sessions, and who reads them [SPEC 8].
+"""The session format of Claude Code: where its sessions are, and the functions that read them [SPEC 8].
 
 A session is in `<config>/projects/<working folder>/<session id>.jsonl`, where `<config>` is `CLAUDE_CONFIG_DIR` or
 `~/.claude`.

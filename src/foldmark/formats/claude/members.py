@@ -32,6 +32,9 @@ SESSION, DISPLAY = "sessionId", "toolUseResult"
 PARENT, ASIDE = "parentUuid", "isSidechain"
 """The members with the uuid of the parent, and with the flag of a subagent's record."""
 
+AGENT, PROMPTED_BY = "agentId", "sourceToolUseID"
+"""The members with the id of the subagent, and with the call that led to a prompt."""
+
 ERROR = ("isApiErrorMessage", "error", "errorDetails")
 """The members that mark an API error in place of an answer: the flag, and its texts."""
 
@@ -48,7 +51,7 @@ CLIENT = "foldmark_client"
 """Marks an exported record whose text a client wrote by itself."""
 
 RESPONSE = "foldmark_response"
-"""The member for the original response id (null: none) of an exported record whose answer got a new id."""
+"""The member with the original response id of an exported record whose answer got a new id; null if it had none."""
 
 _NAMES = (SESSION, "uuid", PARENT, "leafUuid", "messageId")
 

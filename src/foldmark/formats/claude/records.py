@@ -18,8 +18,10 @@ from msgspec.structs import replace
 from foldmark.dialects.anthropic.usage import context_usage
 from foldmark.formats.claude.blocks import is_thinking, made_results, message_id, read_message, response_of, says_full
 from foldmark.formats.claude.members import (
+    AGENT,
     CHAINED,
     PARENT,
+    PROMPTED_BY,
     SAID,
     SESSION,
     compaction,
@@ -104,9 +106,9 @@ def _chain_members(value: dict[str, Any], found: RecordMessages) -> dict[str, An
     return {
         "uuid": filled_text(value.get("uuid")),
         "parent": filled_text(value.get(PARENT)),
-        "side": (filled_text(value.get("agentId")) or "") if is_aside(value) else None,
+        "side": (filled_text(value.get(AGENT)) or "") if is_aside(value) else None,
         "message_id": message_id(value),
-        "prompted_by": filled_text(value.get("sourceToolUseID")),
+        "prompted_by": filled_text(value.get(PROMPTED_BY)),
         "chained": isinstance(kind, str) and kind in CHAINED,
         "said": kind in SAID,
         "is_answer": is_answer,

@@ -88,7 +88,8 @@ def _messages(item: Data) -> RecordMessages:
 
 
 def _told(part: Part) -> Part:
-    """Return a text that Codex wrote in the user's name as the client's, except for its note of an interruption."""
+    """Return the part with the kind `client` if Codex wrote it in the user's name. Its note of an interruption stays a
+    user's."""
     if isinstance(part, TextMessage) and part.kind == "user" and is_injected(part.text):
         return part if part.text.lstrip().startswith(INTERRUPTED) else replace(part, kind="client")
     return part

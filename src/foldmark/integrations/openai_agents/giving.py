@@ -15,7 +15,7 @@ from foldmark.core import selections
 from foldmark.core.assembly import wire
 from foldmark.core.assembly.eviction import as_sent, placeholder
 from foldmark.core.assembly.media import media_of
-from foldmark.core.assembly.view import INTERRUPTED, TOOL_MESSAGE
+from foldmark.core.assembly.wire import INTERRUPTED, TOOL_MESSAGE
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, Segments, intersect, normal

@@ -17,7 +17,7 @@ from pydantic_ai.messages import (
 )
 
 from foldmark.core import codec
-from foldmark.core.assembly.view import NO_RESULT as NEVER_CAME
+from foldmark.core.assembly.wire import NO_RESULT as NEVER_CAME
 from foldmark.core.events import Event
 from foldmark.integrations.pydantic_ai.messages import NO_RESULT, OMITTED, as_given
 

@@ -26,7 +26,7 @@ _CONVERSATION = ("turn", "compaction")
 
 
 class Codex(LiveAgent):
-    """Codex."""
+    """Codex, which speaks the Responses API."""
 
     name, title, wire, session_format = "codex", "Codex", "openai_responses", "codex"
     variable, base_url = "OPENAI_BASE_URL", OPENAI
