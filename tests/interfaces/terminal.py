@@ -41,7 +41,6 @@ class Terminal:
         os.close(slave)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._seen = self._unread = ""
-        self._held = ""
 
     def __enter__(self) -> Self:
         return self
@@ -119,16 +118,21 @@ class Terminal:
             data = os.read(self._master, 1 << 16)
         except OSError:  # EIO: no process has the terminal open any more
             return False
-        # Readline turns bracketed paste on and off. A real screen does not show these sequences.
-        text = re.sub(r"\x1b\[\?2004[hl]\r?", "", self._held + self._decoder.decode(data))
-        self._held = text[text.rindex("\x1b") :] if re.search(r"\x1b[^a-zA-Z]*$", text) else ""
-        text = text.removesuffix(self._held)
+        text = self._decoder.decode(data)
         self._seen += text
         self._unread += text
         return bool(data)
 
 
+_UNSEEN = re.compile(r"\x1b\[\?2004h|\x1b\[\?2004l\r?|\r+(?=\n)|(?<=\n)(?:\r|\x1b\[K)+")
+
+
 def _shown(output: str) -> str:
-    """Return the output with LF line ends, and without what clears an empty line: a question that takes the prompt
-    before it is printed does that, and nobody sees it."""
-    return output.replace("\r\n", "\n").replace("\n\r\x1b[K", "\n")
+    """Return the output as a person sees it: LF line ends, no switches of bracketed paste, nothing that returns to the
+    start of an empty line or clears it (a question that takes the prompt before it is printed does both).
+
+    Output that came in pieces reads like output that came at once. A cut escape sequence at the end stays.
+    """
+    while (shown := _UNSEEN.sub("", output)) != output:
+        output = shown
+    return shown
