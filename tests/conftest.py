@@ -59,9 +59,10 @@ settings.load_profile("thorough" if DEEP else "quick")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return two workers for a processor: tests wait for half of their time, mostly for a screen to settle."""
+    """Return two workers for a processor, and some more where there are few: tests wait for half of their time or more,
+    mostly for a screen to settle."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 2 * processors
+    return processors + max(processors, 4)
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
