@@ -162,7 +162,8 @@ Make: TypeAlias = Callable[[int, int, int], Plan]
 if the turn were over, and up to another one cut to nothing."""
 
 MEASURED = 3
-"""The number of requests that are measured to find the beginning of a window, unless none of them fits."""
+"""The number of requests that are measured to find a plan, unless none of them fits. In a step, the one that has
+outgrown its room is the first."""
 
 NEAR = 0.95
 """The share of low water from which on a window is large enough."""
@@ -180,7 +181,7 @@ def chosen(turns: Turns, room: Room, make: Make, kept: int = 0, *, step: bool = 
     measured: dict[int, float] = {}
     scale, low, high = room.scale, room.low * NEAR, room.low / NEAR
     count = min(turns.count(kept), turns.within(float("inf"))) if kept else _expected(turns, room, scale, step)
-    while count not in measured and len(measured) < MEASURED:
+    while count not in measured and len(measured) < MEASURED - step:
         fill = measured[count] = room.fill(make(turns.first(count), 0, 0))
         scale = fill / turns.bytes(count)
         if turns.is_all(count) and fill <= (1 if not step else room.low if count > 1 else _target(turns, room, scale)):
@@ -197,7 +198,9 @@ def chosen(turns: Turns, room: Room, make: Make, kept: int = 0, *, step: bool = 
     fill, most = measured[count], 1.0
     if count == 1 and (step or not turns.is_all(1)):
         most = _target(turns, room, scale) if step else high
-    return make(turns.first(count), 0, 0) if fill <= most else _cut(turns, room, make, scale, fill)
+    if fill <= most:
+        return make(turns.first(count), 0, 0)
+    return _cut(turns, room, make, scale, fill, len(measured) + step)
 
 
 def _expected(turns: Turns, room: Room, scale: float, step: bool) -> int:
@@ -220,8 +223,9 @@ def _target(turns: Turns, room: Room, scale: float) -> float:
     return min(room.low, max(LEAST, 1 - AHEAD * turns.exchange * scale))
 
 
-def _cut(turns: Turns, room: Room, make: Make, scale: float, fill: float) -> Plan:
-    """Return the plan of the newest turn alone, which is too large, with its oldest results cut."""
+def _cut(turns: Turns, room: Room, make: Make, scale: float, fill: float, measured: int) -> Plan:
+    """Return the plan of the newest turn alone, which is too large, with its oldest results cut. So many requests have
+    been `measured` before."""
     cuts, first, target = turns.cuts(), turns.first(1), _target(turns, room, scale)
     plan, count = make(first, 0, 0), 0
     while fill > target and count < len(cuts):
@@ -229,10 +233,9 @@ def _cut(turns: Turns, room: Room, make: Make, scale: float, fill: float) -> Pla
         while count < len(cuts) and over > 0:
             over, count = over - cuts[count][2], count + 1
         plan = make(first, *cuts[count - 1][:2])
-        before, fill = fill, room.fill(plan)
-        if before - fill < (before - target) / 2:
-            continue
-        break
+        before, fill, measured = fill, room.fill(plan), measured + 1
+        if (measured >= MEASURED and fill <= 1) or before - fill >= (before - target) / 2:
+            break
     return plan
 
 
