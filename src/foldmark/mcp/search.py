@@ -2,10 +2,9 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote, unquote
 
@@ -90,18 +89,18 @@ SEARCH = ToolSpec(
 
 def search(wanted: SearchArguments, call: ToolUse) -> str:
     """Return the results, the best first. Raises CommandError, IndexFileError, StoreError."""
-    filters = _filters(wanted)
-    notes = [note] if (note := _catch_up(call)) else []
+    filters, notes = _filters(wanted), list[str]()
     several, mode = _several(wanted.query), wanted.mode
     alone = len(several) == 1
-    find = partial(_find, call.conversations, several, wanted.limit if alone else DEEP, filters)
-    try:
-        lists = find(mode)
-    except (NoVectorsError, EmbeddingError) as error:
-        if mode == "vector":
-            notes.append(f"found by words: {error}")
-        mode = "text"
-        lists = find(mode)
+    limit = wanted.limit if alone else DEEP
+    with _searching(call, filters, notes.append) as find:
+        try:
+            lists = [find(query, limit, mode) for query in several]
+        except (NoVectorsError, EmbeddingError) as error:
+            if mode == "vector":
+                notes.append(f"found by words: {error}")
+            mode = "text"
+            lists = [find(query, limit, mode) for query in several]
     found = [[hit] for hit in lists[0]] if alone else _in_all(lists)[: wanted.limit]
     concepts = None if alone else several
     if wanted.response_format == "json":
@@ -219,41 +218,36 @@ INDEXING = 5.0
 """Maximum seconds that a search spends on updating the index."""
 
 
-def _find(
-    conversations: Conversations, queries: Sequence[str], limit: int, filters: Filters, mode: "Mode"
-) -> list[list[SearchResult]]:
-    """Return the best messages for each query, from archive and log together. Raises CommandError if both are missing
-    or a query has no words, NoVectorsError, EmbeddingError, IndexFileError, StoreError."""
-    from foldmark.log.search import search_everything
-    from foldmark.sessions.archive.searching import opened
+@contextmanager
+def _searching(
+    call: ToolUse, filters: Filters, tell: Callable[[str], object]
+) -> Iterator[Callable[[str, int, "Mode"], list[SearchResult]]]:
+    """Yield a function that returns the best messages for a query, from archive and log together. `tell` is called with
+    a text about missing messages.
 
-    model = conversations.setup.given.recall_model
-    opened_log = conversations.log() if conversations.exist else nullcontext()
-    with opened_log as log, opened(archive_folder(os.environ), filters, model) as archive:
+    Raises CommandError if both are missing. The function raises it for a query without words, and NoVectorsError,
+    EmbeddingError, IndexFileError, StoreError.
+    """
+    from foldmark.log.search import search_everything
+    from foldmark.sessions.archive.searching import recallable
+
+    conversations, given = call.conversations, call.conversations.setup.given
+    with (
+        watched() as cut,
+        recallable(
+            os.environ, given.sync_exclude, filters, tell, given.recall_model, INDEXING, call.progress, cut.is_set
+        ) as archive,
+        conversations.log() if conversations.exist else nullcontext() as log,
+    ):
         if archive is None and log is None:
             raise CommandError(nothing_to("search"))
-        with watched() as cut:
-            found = []
-            for query in queries:
-                if cut.is_set():
-                    raise FoldmarkError("interrupted")
-                found.append(search_everything(query, limit, filters, log=log, archive=archive, mode=mode))
-            return found
 
+        def find(query: str, limit: int, mode: "Mode") -> list[SearchResult]:
+            if cut.is_set():
+                raise FoldmarkError("interrupted")
+            return search_everything(query, limit, filters, log=log, archive=archive, mode=mode)
 
-def _catch_up(call: ToolUse) -> str | None:
-    """Index the sessions archived since the last search. Return a note if something is not indexed yet."""
-    from foldmark.sessions.archive.syncing import index_for
-
-    exclude = call.conversations.setup.given.sync_exclude
-    with watched() as cut:
-        try:
-            left = index_for(INDEXING, os.environ, exclude, call.progress, cut.is_set)
-        except FoldmarkError as error:
-            return f"the newest archived sessions may be missing: {error}"
-    return (
-        f"{left:,} bytes of archived sessions are not indexed yet; the next search goes on with that" if left else None
-    )
+        yield find
 
 
 MOST_CHARACTERS = 40_000
