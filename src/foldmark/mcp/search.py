@@ -231,12 +231,10 @@ def _searching(
     from foldmark.log.search import search_everything
     from foldmark.sessions.archive.searching import recallable
 
-    conversations, given = call.conversations, call.conversations.setup.given
+    conversations = call.conversations
     with (
         watched() as cut,
-        recallable(
-            os.environ, given.sync_exclude, filters, tell, given.recall_model, INDEXING, call.progress, cut.is_set
-        ) as archive,
+        recallable(conversations.setup.given, filters, tell, INDEXING, call.progress, cut.is_set) as archive,
         conversations.log() if conversations.exist else nullcontext() as log,
     ):
         if archive is None and log is None:

@@ -1,6 +1,5 @@
 """Search a log together with the archive of this machine's coding sessions [SPEC 7]."""
 
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
@@ -68,4 +67,4 @@ def archive_beside(
         return nullcontext()
     from foldmark.sessions.archive.searching import recallable
 
-    return recallable(os.environ, log.given.sync_exclude, filters, report, log.given.recall_model, INDEXING)
+    return recallable(log.given, filters, report, INDEXING)

@@ -4,8 +4,9 @@ The index has the words and the place of each message, and the session files hav
 are read. A message in several files, such as a trimmed copy, is found once.
 """
 
+import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -32,6 +33,7 @@ from foldmark.sessions.archive.reading import excerpt, read, texts_at
 from foldmark.sessions.archive.storing import archive_folder
 from foldmark.sessions.archive.syncing import index_for
 from foldmark.sessions.archive.vectors import ArchiveVectors
+from foldmark.settings.given import Settings
 from foldmark.stores.queries import listed
 from foldmark.stores.rows import Row
 
@@ -44,25 +46,21 @@ REACH = 2
 
 @contextmanager
 def recallable(
-    environment: Mapping[str, str],
-    patterns: Sequence[str],
+    given: Settings,
     filters: Filters,
     tell: Callable[[str], object],
-    model: str,
     seconds: float,
     progress: Progress | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Iterator["ArchiveIndex | None"]:
-    """Index newly archived sessions for at most `seconds`, then open the archive as `opened`.
-
-    `tell` is called with a text about missing messages; the other parameters are those of `index_for`.
-    """
+    """Index newly archived sessions, as `index_for` with these limits, then open the archive as `opened`. `tell` is
+    called with a text about missing messages."""
     try:
-        if left := index_for(seconds, environment, patterns, progress, stop):
+        if left := index_for(seconds, os.environ, given.sync_exclude, progress, stop):
             tell(f"{left:,} bytes of archived sessions are not indexed yet; the next search goes on with that")
     except FoldmarkError as error:
         tell(f"the newest archived sessions may be missing: {error}")
-    with opened(archive_folder(environment), filters, model) as archive:
+    with opened(archive_folder(os.environ), filters, given.recall_model) as archive:
         yield archive
 
 
