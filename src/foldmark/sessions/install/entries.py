@@ -4,7 +4,6 @@ components 2, 3, 5].
 A kind of file edits its text. The file may belong to somebody else, so all other text keeps its characters.
 """
 
-import json
 import re
 import shlex
 from importlib.resources import files
@@ -156,10 +155,8 @@ def _without_plugins(text: str, value: dict[str, Any]) -> str:
 
 def _settings(text: str | None) -> dict[str, Any] | None:
     try:
-        value = json.loads("{}" if text is None or blank(text) else text.removeprefix("\ufeff"))
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(value, dict):
+        value = {} if text is None or blank(text) else check(text)
+    except NotMergeableError:
         return None
     return {key: each for key, each in value.items() if each != {} or key not in _BY_CLIENT}
 
