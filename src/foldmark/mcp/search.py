@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote, unquote
 
@@ -13,8 +12,8 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from foldmark.app import nothing_to
+from foldmark.commands.recall import filters
 from foldmark.commands.show import message_line
-from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.request import ToolSpec
 from foldmark.core.search import SPEAKERS, Filters, SearchResult, passage_lines
@@ -89,11 +88,12 @@ SEARCH = ToolSpec(
 
 def search(wanted: SearchArguments, call: ToolUse) -> str:
     """Return the results, the best first. Raises CommandError, IndexFileError, StoreError."""
-    filters, notes = _filters(wanted), list[str]()
+    given = {name: getattr(wanted, name) for name in ("after", "before", "project", "tool", "role")}
+    narrowed, notes = filters({**given, "agent": wanted.session_id}, since="after"), list[str]()
     several, mode = _several(wanted.query), wanted.mode
     alone = len(several) == 1
     limit = wanted.limit if alone else DEEP
-    with _searching(call, filters, notes.append) as find:
+    with _searching(call, narrowed, notes.append) as find:
         try:
             lists = [find(query, limit, mode) for query in several]
         except (NoVectorsError, EmbeddingError) as error:
@@ -114,26 +114,6 @@ def _several(query: str | list[str]) -> list[str]:
         with suppress(msgspec.MsgspecError, RecursionError):
             return msgspec.json.decode(query, type=_Concepts)
     return [query] if isinstance(query, str) else query
-
-
-def _filters(wanted: SearchArguments) -> Filters:
-    if wanted.role is not None and wanted.role not in SPEAKERS:
-        raise CommandError(f"role must be one of {', '.join(SPEAKERS)}, not '{one_line(wanted.role)[:40]}'")
-    return Filters(
-        since=_day("after", wanted.after),
-        before=_day("before", wanted.before),
-        project=wanted.project,
-        agent=wanted.session_id,
-        tool=wanted.tool,
-        role=wanted.role,
-    )
-
-
-def _day(name: str, text: str | None) -> datetime | None:
-    try:
-        return None if text is None else utc(text)
-    except ValueError:
-        raise CommandError(f"{name} must be a day such as 2026-01-31, not '{one_line(text or '')[:40]}'") from None
 
 
 def _in_all(lists: Sequence[Sequence[SearchResult]]) -> list[list[SearchResult]]:
@@ -220,7 +200,7 @@ INDEXING = 5.0
 
 @contextmanager
 def _searching(
-    call: ToolUse, filters: Filters, tell: Callable[[str], object]
+    call: ToolUse, wanted: Filters, tell: Callable[[str], object]
 ) -> Iterator[Callable[[str, int, "Mode"], list[SearchResult]]]:
     """Yield a function that returns the best messages for a query, from archive and log together. `tell` is called with
     a text about missing messages.
@@ -234,7 +214,7 @@ def _searching(
     conversations = call.conversations
     with (
         watched() as cut,
-        recallable(conversations.setup.given, filters, tell, INDEXING, call.progress, cut.is_set) as archive,
+        recallable(conversations.setup.given, wanted, tell, INDEXING, call.progress, cut.is_set) as archive,
         conversations.log() if conversations.exist else nullcontext() as log,
     ):
         if archive is None and log is None:
@@ -243,7 +223,7 @@ def _searching(
         def find(query: str, limit: int, mode: "Mode") -> list[SearchResult]:
             if cut.is_set():
                 raise FoldmarkError("interrupted")
-            return search_everything(query, limit, filters, log=log, archive=archive, mode=mode)
+            return search_everything(query, limit, wanted, log=log, archive=archive, mode=mode)
 
         yield find
 
