@@ -6,7 +6,7 @@ A kind of file edits its text. The file may belong to somebody else, so all othe
 
 import re
 import shlex
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from foldmark.sessions.install.json_text import NotMergeableError, blank, check, put, put_raw, raw, remove
@@ -96,7 +96,7 @@ class PromptFile:
     """
 
     def __init__(self, program: str) -> None:
-        text = files(__package__).joinpath("context.md").read_bytes().decode()
+        text = Path(__file__).with_name("context.md").read_bytes().decode()
         self._text = text.strip().replace("{foldmark}", shell(program))
 
     def put_in(self, text: str | None) -> Edited:
