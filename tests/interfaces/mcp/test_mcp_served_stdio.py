@@ -78,6 +78,10 @@ def test_a_session_of_the_official_client(tmp_path: Path, era: str) -> None:
             assert info is not None
             assert (info.name, info.version) == ("foldmark", foldmark.__version__)
             assert "Foldmark keeps conversations" in (guest.client.instructions or "")
+            able = guest.client.server_capabilities.resources
+            assert able is not None
+            assert not able.subscribe
+            assert not able.list_changed
             assert len((await guest.client.list_tools()).tools) == 12
             assert "hello there" in await guest.call("search", query="hello")
             assert "created" in await guest.call("slash", command="mark")
