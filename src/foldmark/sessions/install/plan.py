@@ -34,6 +34,7 @@ from foldmark.sessions.install.plugins import FOLDERS, PLUGIN, PLUGINS, SERVER, 
 from foldmark.sessions.new_file import PREFIX, SUFFIX
 from foldmark.settings import user_folders
 from foldmark.stores.folders import make_folder
+from foldmark.wires.lenient_json import member
 
 _REMOVE = ("plugin", "marketplace", "remove", MARKET, "--scope", "user")
 """Claude Code uninstalls the plugins of a marketplace together with it."""
@@ -77,12 +78,11 @@ class InstallPlan(Struct, frozen=True):
 
 
 class _Part(Struct, frozen=True):
-    """A file that is edited by hand: its name in the record, its path, its editor, and whether it gets new entries."""
+    """A file that is edited by hand: its name in the record, its path, and its editor."""
 
     name: str
     path: Path
     kind: FileKind
-    is_wanted: bool = False
 
 
 class _Record(Struct, frozen=True):
@@ -136,13 +136,13 @@ def plan_install(places: Places, options: InstallOptions, environment: Mapping[s
     changes = _plugins(places, options)
     done = _folder_outcomes(places, changes)
     for part in _parts(places, options, environment):
-        change, notes, base = _edited(part, known, places)
-        # A file without anything of Foldmark's is a new original.
-        if part.is_wanted and (part.name not in known or base == change.before):
+        change, base = _without(part, known, places)
+        with _naming(part):
+            text, notes = part.kind.put_in(_text(change.before))
+        if part.name not in known or base == change.before:  # a file without anything of Foldmark's is a new original
             originals[part.name] = base
-        changes.append(change)
-        if part.is_wanted or change.after != change.before:
-            done.append(InstallOutcome(str(part.path), change.action, notes, (change,)))
+        changes.append(replace(change, after=_content(text)))
+        done.append(InstallOutcome(str(part.path), changes[-1].action, notes, (changes[-1],)))
     changes = [change for change in changes if change.after != change.before]
     if changes or commands:
         changes.insert(0, replace(record, after=msgspec.json.encode(_Record(originals))))
@@ -157,7 +157,8 @@ def _plan_removal(places: Places, environment: Mapping[str, str]) -> InstallPlan
     changes = _plugins(places, None)
     done += _folder_outcomes(places, changes)
     for part in sorted(_parts(places), key=lambda part: part.name not in known):
-        change, _, base = _edited(part, known, places)
+        change, base = _without(part, known, places)
+        change = replace(change, after=base)
         if change.after != change.before and change.real not in [other.real for other in changes]:
             is_exact = base is not None and base == known.get(part.name)
             changes.append(change)
@@ -205,43 +206,39 @@ def _parts(
     places: Places, options: InstallOptions | None = None, environment: Mapping[str, str] | None = None
 ) -> list[_Part]:
     """Return the files that an installation edits by hand or, without options, that one may have edited."""
-    wanted = options is not None
-    options = options or InstallOptions()
-    program = PLAIN if places.root else options.program
-    shadowed = _shadowed_status_line(places, environment or {}) if wanted else None
-    settings = SettingsFile(program, shadowed, options.replace_status_line)
-    chosen = (_prompt(places),) if options.prompt else ()
-    prompts = zip(("CLAUDE.md", ".claude/CLAUDE.md"), places.prompts, strict=False)
+    program = options.program if options and places.root is None else PLAIN
+    shadowed = _shadowed_status_line(places, environment or {}) if options else None
+    settings = SettingsFile(program, shadowed, options is not None and options.replace_status_line)
+    prompts = {*places.prompts} if options is None else {_prompt(places)} if options.prompt else set()
+    names = zip(("CLAUDE.md", ".claude/CLAUDE.md"), places.prompts, strict=False)
     return [
-        _Part("settings.json", places.settings, settings, wanted),
-        *(_Part(name, path, PromptFile(program), wanted) for name, path in prompts if not wanted or path in chosen),
+        _Part("settings.json", places.settings, settings),
+        *(_Part(name, path, PromptFile(program)) for name, path in names if path in prompts),
     ]
 
 
-def _edited(
-    part: _Part, originals: Mapping[str, bytes | None], places: Places
-) -> tuple[FileChange, tuple[str, ...], bytes | None]:
-    """Return the change of a file, notes for the person, and its content without Foldmark. Raises InstallError."""
-    change = look(part.path, 0o644, places.root)
+@contextmanager
+def _naming(part: _Part) -> Iterator[None]:
+    """Name the file in an error of its editor."""
     try:
-        base = _without(part, change.before, originals)
-        if not part.is_wanted:
-            return replace(change, after=base), (), base
-        text, notes = part.kind.put_in(_text(change.before))
+        yield
     except NotMergeableError as error:
         raise InstallError(f"{one_line(str(part.path))}: {error}") from None
-    return replace(change, after=_content(text)), notes, base
 
 
-def _without(part: _Part, content: bytes | None, originals: Mapping[str, bytes | None]) -> bytes | None:
-    """Return the content of a file without Foldmark: its original if nobody else changed what it says."""
-    if content is None:
-        return None
-    text, original = _text(content) or "", _text(originals.get(part.name))
-    left = part.kind.take_out(text, original)
+def _without(part: _Part, originals: Mapping[str, bytes | None], places: Places) -> tuple[FileChange, bytes | None]:
+    """Return a file as it is, and its content without Foldmark: its original if nobody else changed what it says.
+    Raises InstallError."""
+    found = look(part.path, 0o644, places.root)
+    if found.before is None:
+        return found, None
+    text, original = _text(found.before) or "", _text(originals.get(part.name))
+    with _naming(part):
+        left = part.kind.take_out(text, original)
     if part.name in originals and is_same(left, original):
-        return originals[part.name]
-    return None if left != text and original is None and blank(left.strip("{} \t\r\n")) else _content(left)
+        return found, originals[part.name]
+    is_ours = left != text and original is None and blank(left.strip("{} \t\r\n"))
+    return found, None if is_ours else _content(left)
 
 
 def declared(places: Places) -> tuple[str | None, bool | None]:
@@ -252,8 +249,8 @@ def declared(places: Places) -> tuple[str | None, bool | None]:
     except NotMergeableError:  # reported when the file is edited
         return None, None
     folder, enabled = (
-        _at(settings, "extraKnownMarketplaces", MARKET, "source", "path"),
-        _at(settings, "enabledPlugins", PLUGIN),
+        member(settings, "extraKnownMarketplaces", MARKET, "source", "path"),
+        member(settings, "enabledPlugins", PLUGIN),
     )
     return folder if isinstance(folder, str) else None, None if enabled is None else enabled is not False
 
@@ -261,12 +258,6 @@ def declared(places: Places) -> tuple[str | None, bool | None]:
 def settings_in(path: Path) -> dict[str, Any]:
     """Return what a settings file says. Raises InstallError and NotMergeableError."""
     return check(_text(look(path, 0).before) or "{}")
-
-
-def _at(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def _commands(
