@@ -63,7 +63,7 @@ class SettingsFile:
         if not own and not self._replace and (_LINE in value or self._shadowed):
             kept = "has a status line of its own, which is kept"
             hidden = f"got no status line: it would hide yours in {self._shadowed}"
-            return Edited(given if is_empty else text, (*notes, self._combine(kept if _LINE in value else hidden)))
+            return Edited(given, (*notes, self._combine(kept if _LINE in value else hidden)))
         if not own or own["command"] != self._command:
             text = put(text, _LINE, {**(own or {"type": "command"}), "command": self._command})
         return Edited(f"{text}\n" if is_empty else text, notes)
