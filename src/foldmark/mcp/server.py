@@ -132,10 +132,9 @@ class Handlers:
                     form = types.ElicitRequest(params=answer.form)  # the client asks, and calls again
                     return types.InputRequiredResult(input_requests={answer.key: form})
                 answer = await self._with_consent(context, params, answer)
-        except FoldmarkError as error:
-            return _failed(str(error))
-        except OSError as error:
-            return _failed(_os_error(error))
+        except (FoldmarkError, OSError) as error:
+            text = well_formed(f"{ERROR}{_reason(error)}")
+            return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
         text = well_formed(answer)
         structured = tools.TOOLS[params.name].structured(params.arguments or {}, text)
         return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=structured)
@@ -169,23 +168,16 @@ class Handlers:
             return await self._work(context, run)
 
     def reading(self, read: Callable[[P], T]) -> Callable[[Context, P], Coroutine[Any, Any, T]]:
-        """Return a handler that answers with the result of `read` for the parameters."""
+        """Return a handler that answers with the result of `read` for the parameters, or with its error."""
 
         async def handler(context: Context, params: P) -> T:
-            return await self._read(context, lambda: read(params))
+            try:
+                return await self._work(context, lambda _: read(params))
+            except (FoldmarkError, OSError) as error:
+                code = types.INVALID_PARAMS if isinstance(error, CommandError) else types.INTERNAL_ERROR
+                raise MCPError(code, well_formed(_reason(error))) from None
 
         return handler
-
-    async def _read(self, context: Context, read: Callable[[], T]) -> T:
-        """Run `read`, and convert its errors to errors of the protocol."""
-        try:
-            return await self._work(context, lambda _: read())
-        except CommandError as error:
-            raise MCPError(types.INVALID_PARAMS, well_formed(str(error))) from None
-        except FoldmarkError as error:
-            raise MCPError(types.INTERNAL_ERROR, well_formed(str(error))) from None
-        except OSError as error:
-            raise MCPError(types.INTERNAL_ERROR, well_formed(_os_error(error))) from None
 
     async def _work(self, context: Context, work: Callable[[Progress], T]) -> T:
         return await in_thread(work, context.session.report_progress)
@@ -207,12 +199,10 @@ def _is_yes(answer: types.ElicitResult) -> bool:
     return answer.action == "accept" and (answer.content or {}).get(CONSENT) is True
 
 
-def _os_error(error: OSError) -> str:
+def _reason(error: FoldmarkError | OSError) -> str:
+    if isinstance(error, FoldmarkError):
+        return str(error)
     return one_line(f"{error.strerror or error}: {error.filename or 'input or output'}")
-
-
-def _failed(why: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=well_formed(f"{ERROR}{why}"))], is_error=True)
 
 
 def server(conversations: Conversations, *, here: bool) -> Server[Any]:
