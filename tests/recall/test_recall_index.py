@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sqlite3
 import stat
 from collections.abc import Callable
@@ -16,8 +17,9 @@ from hypothesis import strategies as st
 import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.log.doctor import examine
-from foldmark.stores.queries import queries
-from foldmark.text.tokens import parts_of, pieces_of
+from foldmark.sessions.archive import index as archive_index
+from foldmark.stores.queries import queries, schema
+from foldmark.text.tokens import PORTER, parts_of, pieces_of
 from stored import connection
 
 Found = Callable[..., list[int] | None]
@@ -151,3 +153,11 @@ def test_finding_seams_gives_the_same_as_checking_each_word(pieces: list[str]) -
     text = "".join(pieces)
     words = dict.fromkeys(re.findall(r"[^\W_]+", text))
     assert parts_of(text).split() == [piece for word in words if len(pieces_of(word)) > 1 for piece in pieces_of(word)]
+
+
+def test_log_and_archive_have_the_tokenizer_of_queries() -> None:
+    """The words of an index, of a query and of a highlight are the same."""
+    archive = Path(archive_index.__file__).parent / "sql" / "schema.sql"
+    for sql in (schema("sqlite").sql, archive.read_text()):
+        (found,) = re.findall('tokenize = "(.*)"', sql)
+        assert tuple(shlex.split(found)) == PORTER

@@ -396,3 +396,20 @@ def test_only_the_needed_lines_of_a_long_session_are_read(home: Home) -> None:
     before = read_so_far()
     assert found(home, "quartz") == [("aa11", 1501)]
     assert read_so_far() - before < 1_000_000, "of 3 MB"
+
+
+def test_tools_that_repeat_other_messages_are_not_found(home: Home) -> None:
+    """As in the log: what a search or a query answered would be found in place of the messages themselves."""
+    calls = [call("c1", "mcp__foldmark__recall", query="zebra"), call("c2", "Bash", command="echo zebra")]
+    home.session(
+        "aa11",
+        user("Where is the zebra?", "u1", cwd="/home/me/app"),
+        assistant(calls, "a1"),
+        user([result("c1", "zebra, said earlier"), result("c2", "zebra")], "u2"),
+    )
+    home.sync()
+    assert {(hit.role, hit.tool) for hit in search("zebra", archive=home.archive)} == {
+        ("user", None),
+        ("tool_call", "Bash"),
+        ("tool_result", "Bash"),
+    }

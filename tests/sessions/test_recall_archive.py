@@ -15,7 +15,7 @@ import foldmark
 from foldmark.core.errors import CommandError
 from foldmark.core.search import ANY, Filters
 from foldmark.log.search import search_everything
-from foldmark.sessions.archive import searching
+from foldmark.sessions.archive import recall
 from foldmark.sessions.archive.searching import opened
 from foldmark.sessions.archive.storing import put
 
@@ -133,11 +133,11 @@ def test_sessions_that_are_not_indexed_yet_are_reported(
 ) -> None:
     sessions(home)
     put(home.session("0c", *[user(f"zebra {n}", f"w{n}") for n in range(5)]), home.archive)
-    monkeypatch.setattr(searching, "RECALL_SECONDS", -1.0)
+    monkeypatch.setattr(recall, "INDEXING", -1.0)
     told = agent.do("/recall zebra")
     assert A in {each["id"] for each in told.data["sessions"]}
     assert told.text.splitlines()[-1].endswith(
-        "bytes of archived sessions are not indexed yet; `foldmark sync` does that."
+        "bytes of archived sessions are not indexed yet; the next search goes on with that."
     )
     monkeypatch.undo()
 

@@ -523,6 +523,7 @@ LEFT_OUT: dict[str, tuple[dict[str, Any], str]] = {
         "its schema refers to another one, 'http://169.254.169.254/x'",
     ),
     "nowhere": ({"properties": {"a": {"$ref": "#/$defs/b"}}}, "its schema refers to '#/$defs/b', which does not exist"),
+    "no anchor": ({"properties": {"a": {"items": {"$ref": "#b"}}}}, "its schema refers to '#b', which does not exist"),
     "inside": ({"properties": {"a": {"$id": "http://x/"}}}, "its schema refers to another one"),
 }
 

@@ -12,7 +12,7 @@ import click
 
 from foldmark.app import Setup, nothing_to, read_settings
 from foldmark.cli.parameters import Number, reporting
-from foldmark.cli.process import warn
+from foldmark.cli.process import progress_bar, warn
 from foldmark.cli.sessions import update_index
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.search import Coverage, Vectors
@@ -130,31 +130,19 @@ def _make(stores: Mapping[str, Vectors], embedder: "Embedder", limit: int | None
 
 @contextmanager
 def _bar(total: int) -> Iterator[Callable[[int], None]]:
-    """Show a bar with the rate and the remaining time on standard error, if that is a terminal. Long work is announced
-    first, even without a terminal, so the bar begins after the first messages."""
+    """Show a progress bar. Long work is announced first, after the first messages, even without a terminal."""
     began, done = time.monotonic(), 0
-    bar: Any = None
 
     def made(messages: int) -> None:
-        nonlocal done, bar
-        done += messages
-        seconds = time.monotonic() - began
-        if not messages or not done:
-            return
-        if bar is None:
-            if (left := (total - done) * seconds / done) > _LONG:
-                warn(f"{count(total, 'message')}, about {_duration(left)}; Ctrl-C stops it, and the next run goes on")
-            bar = click.progressbar(
-                length=total,
-                label="Embedding",
-                file=sys.stderr,
-                hidden=not sys.stderr.isatty(),
-                item_show_func=lambda rate: rate,
-            )
-            stack.enter_context(bar)
-        bar.update(messages, f"{done / seconds:.0f} messages/s")
+        nonlocal done
+        is_first, done = not done, done + messages
+        left = (total - done) * (time.monotonic() - began) / max(1, done)
+        if is_first and done and left > _LONG:
+            warn(f"{count(total, 'message')}, about {_duration(left)}; Ctrl-C stops it, and the next run goes on")
+        if done:
+            show(done, total)
 
-    with ExitStack() as stack:
+    with progress_bar("Embedding") as show:
         yield made
 
 

@@ -23,7 +23,6 @@ from foldmark.rendering import harmless, is_bold, json_text, marked
 
 if TYPE_CHECKING:
     from foldmark.core.search import Excerpt
-    from foldmark.sessions.archive.reading import Passage
 
 _AROUND = 3
 
@@ -124,29 +123,26 @@ def search(
     from foldmark.log.search import search_everything
     from foldmark.recall.embeddings.model import undivided
     from foldmark.recall.query import read as check
-    from foldmark.sessions.archive.index import NAME
     from foldmark.sessions.archive.searching import opened
     from foldmark.sessions.archive.storing import archive_folder
 
     text = " ".join(query)
     check(text)
     update_index(setup)
-    archive = archive_folder(os.environ)
-    archived, logged = (archive / NAME).is_file(), setup.has_database
-    if not archived and not logged:
-        raise click.ClickException(nothing_to("search"))
+    archive, wanted = archive_folder(os.environ), Filters(**well_formed(filters))
     with ExitStack() as stack:
         stack.enter_context(undivided())
-        log = stack.enter_context(setup.log(create=False)) if logged else None
-        wanted = Filters(**well_formed(filters))
+        log = stack.enter_context(setup.log(create=False)) if setup.has_database else None
         sessions = stack.enter_context(opened(archive, wanted, setup.given.recall_model))
+        if log is None and sessions is None:
+            raise click.ClickException(nothing_to("search"))
         hits = search_everything(text, limit, wanted, log=log, archive=sessions, mode=mode)
         neighbours = {hit: _neighbours(hit, log, archive, context) for hit in hits} if context else {}
     if as_json:
         print(json_text({"query": text, "hits": _rows(hits, neighbours)}))
         return
     print(hits_text(hits, filtered=filtered, bold=is_bold(), neighbours=neighbours))
-    if not archived:
+    if sessions is None:
         print("No coding agent's session is archived yet; `foldmark sync` archives them.", file=sys.stderr)
 
 
@@ -196,11 +192,9 @@ def hits_text(
     return "\n\n".join("\n".join(_group(group, bold, neighbours)) for group in groups.values())
 
 
-def _passage_text(passage: "Passage | Excerpt") -> str:
+def _passage_text(shown: "Excerpt") -> str:
     from foldmark.core.search import excerpt_text
-    from foldmark.sessions.archive.reading import Passage, excerpt
 
-    shown = excerpt(passage) if isinstance(passage, Passage) else passage
     return harmless(excerpt_text(shown, None, NEIGHBOUR, "foldmark search --read "))
 
 
@@ -240,7 +234,7 @@ def _read(setup: Setup, place: str, reach: int, as_json: bool) -> None:
     from foldmark.formats.places import NoSessionError
     from foldmark.log.search import message_excerpt, message_named
     from foldmark.sessions.archive.index import IndexFileError
-    from foldmark.sessions.archive.reading import read
+    from foldmark.sessions.archive.reading import excerpt, read
     from foldmark.sessions.archive.storing import archive_folder
 
     with ExitStack() as stack:
@@ -250,8 +244,7 @@ def _read(setup: Setup, place: str, reach: int, as_json: bool) -> None:
         except FoldmarkError as error:
             warn(f"conversations cannot be read: {error}")
         if log is not None and (message := message_named(log, place)) is not None:
-            shown = message_excerpt(log, message, reach)
-            print(_messages(log, message, reach) if as_json else _passage_text(shown))
+            print(_messages(log, message, reach) if as_json else _passage_text(message_excerpt(log, message, reach)))
             return
     try:
         passage = read(archive_folder(os.environ), place, reach)
@@ -261,7 +254,7 @@ def _read(setup: Setup, place: str, reach: int, as_json: bool) -> None:
         raise CommandError(
             f"there is no message {place}, and no archived session whose id begins with it; `foldmark search` shows ids"
         ) from None
-    print(json_text(passage) if as_json else _passage_text(passage))
+    print(json_text(passage) if as_json else _passage_text(excerpt(passage)))
 
 
 def _messages(log: Log, message: int, reach: int) -> str:

@@ -141,13 +141,14 @@ def json_of(entry: RecallEntry) -> dict[str, Any]:
     return found
 
 
-def filters(given: Mapping[str, str | None], visible: bool | None = None) -> Filters:
-    """Return the filters for texts by the names of `Filters`; an empty text does not filter. Raises CommandError."""
+def filters(given: Mapping[str, str | None], visible: bool | None = None, since: str = "since") -> Filters:
+    """Return the filters for texts by the names of `Filters`, that of the beginning by the name `since`; an empty text
+    does not filter. Raises CommandError."""
     texts = {name: well_formed(text) for name, text in given.items() if text}
     if "role" in texts and texts["role"] not in FILTERED_ROLES:
         raise CommandError(f"role must be one of {', '.join(FILTERED_ROLES)}, not '{texts['role'][:40]}'")
-    since, before = (_moment(name, texts.pop(name)) if name in texts else None for name in ("since", "before"))
-    return Filters(since=since, before=before, visible=visible, **texts)
+    begin, end = (_moment(name, texts.pop(name)) if name in texts else None for name in (since, "before"))
+    return Filters(since=begin, before=end, visible=visible, **texts)
 
 
 def describe_filters(filters: Filters) -> str:

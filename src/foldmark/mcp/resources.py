@@ -4,7 +4,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, unquote
 
 from mcp import types
@@ -103,35 +103,13 @@ def listed(conversations: Conversations, cursor: str | None) -> types.ListResour
     return types.ListResourcesResult(resources=found)
 
 
-class ResourceTopic(NamedTuple):
-    """The subject of a resource: the conversation with this name, or all of them (None). Only an erasure changes a
-    resource of the `past`; sent requests and their costs change one that `shows_metadata`."""
-
-    name: str | None
-    past: bool = False
-    shows_metadata: bool = False
-
-
-def about(uri: str) -> ResourceTopic:
-    """Return the subject of a resource. Raises CommandError for an unknown address."""
-    if _PAGE.fullmatch(uri):
-        return ResourceTopic(None)
-    match = _of_one(uri)
-    return ResourceTopic(unquote(match["name"]), match["id"] is not None, match["what"] != "context")
-
-
-def _of_one(uri: str) -> re.Match[str]:
-    match = _URI.fullmatch(uri)
-    if match is None:
-        raise CommandError(f"there is no resource '{one_line(uri)[:200]}'; available: {ALL} and the resource templates")
-    return match
-
-
 def read(conversations: Conversations, uri: str) -> types.ReadResourceResult:
     """Return a resource's text. Raises CommandError for an unknown address, StoreError."""
     if page := _PAGE.fullmatch(uri):
         return _contents(uri, json_text(_rows(conversations, int(page["page"] or 1))[0]), _JSON)
-    match = _of_one(uri)
+    match = _URI.fullmatch(uri)
+    if match is None:
+        raise CommandError(f"there is no resource '{one_line(uri)[:200]}'; available: {ALL} and the resource templates")
     with conversations.agent(unquote(match["name"])) as agent:
         result = _KINDS[match["what"]](agent, int(match["id"]) if match["id"] else None)
     return _contents(uri, json_text(result.data), _JSON) if match["json"] else _contents(uri, result.text, _TEXT)

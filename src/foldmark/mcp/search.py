@@ -2,10 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
-from datetime import datetime
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import quote, unquote
 
@@ -14,8 +12,8 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from foldmark.app import nothing_to
+from foldmark.commands.recall import filters
 from foldmark.commands.show import message_line
-from foldmark.core.codec import utc
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.request import ToolSpec
 from foldmark.core.search import SPEAKERS, Filters, SearchResult, passage_lines
@@ -90,18 +88,19 @@ SEARCH = ToolSpec(
 
 def search(wanted: SearchArguments, call: ToolUse) -> str:
     """Return the results, the best first. Raises CommandError, IndexFileError, StoreError."""
-    filters = _filters(wanted)
-    notes = [note] if (note := _catch_up(call)) else []
+    given = {name: getattr(wanted, name) for name in ("after", "before", "project", "tool", "role")}
+    narrowed, notes = filters({**given, "agent": wanted.session_id}, since="after"), list[str]()
     several, mode = _several(wanted.query), wanted.mode
     alone = len(several) == 1
-    find = partial(_find, call.conversations, several, wanted.limit if alone else DEEP, filters)
-    try:
-        lists = find(mode)
-    except (NoVectorsError, EmbeddingError) as error:
-        if mode == "vector":
-            notes.append(f"found by words: {error}")
-        mode = "text"
-        lists = find(mode)
+    limit = wanted.limit if alone else DEEP
+    with _searching(call, narrowed, notes.append) as find:
+        try:
+            lists = [find(query, limit, mode) for query in several]
+        except (NoVectorsError, EmbeddingError) as error:
+            if mode == "vector":
+                notes.append(f"found by words: {error}")
+            mode = "text"
+            lists = [find(query, limit, mode) for query in several]
     found = [[hit] for hit in lists[0]] if alone else _in_all(lists)[: wanted.limit]
     concepts = None if alone else several
     if wanted.response_format == "json":
@@ -115,26 +114,6 @@ def _several(query: str | list[str]) -> list[str]:
         with suppress(msgspec.MsgspecError, RecursionError):
             return msgspec.json.decode(query, type=_Concepts)
     return [query] if isinstance(query, str) else query
-
-
-def _filters(wanted: SearchArguments) -> Filters:
-    if wanted.role is not None and wanted.role not in SPEAKERS:
-        raise CommandError(f"role must be one of {', '.join(SPEAKERS)}, not '{one_line(wanted.role)[:40]}'")
-    return Filters(
-        since=_day("after", wanted.after),
-        before=_day("before", wanted.before),
-        project=wanted.project,
-        agent=wanted.session_id,
-        tool=wanted.tool,
-        role=wanted.role,
-    )
-
-
-def _day(name: str, text: str | None) -> datetime | None:
-    try:
-        return None if text is None else utc(text)
-    except ValueError:
-        raise CommandError(f"{name} must be a day such as 2026-01-31, not '{one_line(text or '')[:40]}'") from None
 
 
 def _in_all(lists: Sequence[Sequence[SearchResult]]) -> list[list[SearchResult]]:
@@ -219,41 +198,34 @@ INDEXING = 5.0
 """Maximum seconds that a search spends on updating the index."""
 
 
-def _find(
-    conversations: Conversations, queries: Sequence[str], limit: int, filters: Filters, mode: "Mode"
-) -> list[list[SearchResult]]:
-    """Return the best messages for each query, from archive and log together. Raises CommandError if both are missing
-    or a query has no words, NoVectorsError, EmbeddingError, IndexFileError, StoreError."""
-    from foldmark.log.search import search_everything
-    from foldmark.sessions.archive.searching import opened
+@contextmanager
+def _searching(
+    call: ToolUse, wanted: Filters, tell: Callable[[str], object]
+) -> Iterator[Callable[[str, int, "Mode"], list[SearchResult]]]:
+    """Yield a function that returns the best messages for a query, from archive and log together. `tell` is called with
+    a text about missing messages.
 
-    model = conversations.setup.given.recall_model
-    opened_log = conversations.log() if conversations.exist else nullcontext()
-    with opened_log as log, opened(archive_folder(os.environ), filters, model) as archive:
+    Raises CommandError if both are missing. The function raises it for a query without words, and NoVectorsError,
+    EmbeddingError, IndexFileError, StoreError.
+    """
+    from foldmark.log.search import search_everything
+    from foldmark.sessions.archive.searching import recallable
+
+    conversations = call.conversations
+    with (
+        watched() as cut,
+        recallable(conversations.setup.given, wanted, tell, INDEXING, call.progress, cut.is_set) as archive,
+        conversations.log() if conversations.exist else nullcontext() as log,
+    ):
         if archive is None and log is None:
             raise CommandError(nothing_to("search"))
-        with watched() as cut:
-            found = []
-            for query in queries:
-                if cut.is_set():
-                    raise FoldmarkError("interrupted")
-                found.append(search_everything(query, limit, filters, log=log, archive=archive, mode=mode))
-            return found
 
+        def find(query: str, limit: int, mode: "Mode") -> list[SearchResult]:
+            if cut.is_set():
+                raise FoldmarkError("interrupted")
+            return search_everything(query, limit, wanted, log=log, archive=archive, mode=mode)
 
-def _catch_up(call: ToolUse) -> str | None:
-    """Index the sessions archived since the last search. Return a note if something is not indexed yet."""
-    from foldmark.sessions.archive.syncing import index_for
-
-    exclude = call.conversations.setup.given.sync_exclude
-    with watched() as cut:
-        try:
-            left = index_for(INDEXING, os.environ, exclude, call.progress, cut.is_set)
-        except FoldmarkError as error:
-            return f"the newest archived sessions may be missing: {error}"
-    return (
-        f"{left:,} bytes of archived sessions are not indexed yet; the next search goes on with that" if left else None
-    )
+        yield find
 
 
 MOST_CHARACTERS = 40_000

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import anyio
 from anyio import from_thread, to_thread
 from mcp import types
-from mcp.server.lowlevel import NotificationOptions, Server
-from mcp.server.models import InitializationOptions
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
@@ -21,7 +21,6 @@ from foldmark.core.request import ERROR
 from foldmark.core.wording import listing, one_line
 from foldmark.mcp import resources, tools
 from foldmark.mcp.conversations import Conversations, ToolUse, own_arguments
-from foldmark.mcp.listening import LIST, Context, Subscriptions, listening
 from foldmark.mcp.tools import CONSENT, ConsentQuestion
 from foldmark.sending.interruption import CURRENT, Interruption
 
@@ -30,6 +29,8 @@ Report = Callable[[float, float | None], Coroutine[Any, Any, None]]
 
 EVERY = 0.2
 """Seconds between two reports of progress."""
+
+Context = ServerRequestContext[Any]
 
 T = TypeVar("T")
 P = TypeVar("P")
@@ -131,10 +132,9 @@ class Handlers:
                     form = types.ElicitRequest(params=answer.form)  # the client asks, and calls again
                     return types.InputRequiredResult(input_requests={answer.key: form})
                 answer = await self._with_consent(context, params, answer)
-        except FoldmarkError as error:
-            return _failed(str(error))
-        except OSError as error:
-            return _failed(_os_error(error))
+        except (FoldmarkError, OSError) as error:
+            text = well_formed(f"{ERROR}{_reason(error)}")
+            return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
         text = well_formed(answer)
         structured = tools.TOOLS[params.name].structured(params.arguments or {}, text)
         return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=structured)
@@ -167,44 +167,17 @@ class Handlers:
         async with self._writing:  # one after the other, because the calls of one answer arrive together
             return await self._work(context, run)
 
-    async def list_resources(
-        self, context: Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
-        """List the newest conversations."""
-        cursor = params.cursor if params else None
-        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            await context.lifespan_context.follow(context, {LIST})
-        return await self._read(context, lambda: resources.listed(self._conversations, cursor))
-
-    async def subscribe(self, context: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
-        """Notify an older client when a resource changes. Its conversation need not exist yet."""
-        await self._read(context, lambda: resources.about(params.uri))
-        await context.lifespan_context.follow(context, {params.uri})
-        return types.EmptyResult()
-
-    async def unsubscribe(self, context: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
-        """Stop notifying an older client of a resource."""
-        context.lifespan_context.unfollow(context, params.uri)
-        return types.EmptyResult()
-
     def reading(self, read: Callable[[P], T]) -> Callable[[Context, P], Coroutine[Any, Any, T]]:
-        """Return a handler that answers with the result of `read` for the parameters."""
+        """Return a handler that answers with the result of `read` for the parameters, or with its error."""
 
         async def handler(context: Context, params: P) -> T:
-            return await self._read(context, lambda: read(params))
+            try:
+                return await self._work(context, lambda _: read(params))
+            except (FoldmarkError, OSError) as error:
+                code = types.INVALID_PARAMS if isinstance(error, CommandError) else types.INTERNAL_ERROR
+                raise MCPError(code, well_formed(_reason(error))) from None
 
         return handler
-
-    async def _read(self, context: Context, read: Callable[[], T]) -> T:
-        """Run `read`, and convert its errors to errors of the protocol."""
-        try:
-            return await self._work(context, lambda _: read())
-        except CommandError as error:
-            raise MCPError(types.INVALID_PARAMS, well_formed(str(error))) from None
-        except FoldmarkError as error:
-            raise MCPError(types.INTERNAL_ERROR, well_formed(str(error))) from None
-        except OSError as error:
-            raise MCPError(types.INTERNAL_ERROR, well_formed(_os_error(error))) from None
 
     async def _work(self, context: Context, work: Callable[[Progress], T]) -> T:
         return await in_thread(work, context.session.report_progress)
@@ -226,27 +199,18 @@ def _is_yes(answer: types.ElicitResult) -> bool:
     return answer.action == "accept" and (answer.content or {}).get(CONSENT) is True
 
 
-def _os_error(error: OSError) -> str:
+def _reason(error: FoldmarkError | OSError) -> str:
+    if isinstance(error, FoldmarkError):
+        return str(error)
     return one_line(f"{error.strerror or error}: {error.filename or 'input or output'}")
 
 
-def _failed(why: str) -> types.CallToolResult:
-    return types.CallToolResult(content=[types.TextContent(text=well_formed(f"{ERROR}{why}"))], is_error=True)
-
-
-class _Server(Server[Subscriptions]):
-    """A server that declares also to older clients that the list of resources may change."""
-
-    def create_initialization_options(
-        self, notification_options: NotificationOptions | None = None, *others: Any, **more: Any
-    ) -> InitializationOptions:
-        options = notification_options or NotificationOptions(resources_changed=True)
-        return super().create_initialization_options(options, *others, **more)
-
-
-def server(conversations: Conversations, *, here: bool) -> Server[Subscriptions]:
+def server(conversations: Conversations, *, here: bool) -> Server[Any]:
     """Return the server, for any transport."""
     handlers = Handlers(conversations, here=here)
+
+    def listed(params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
+        return resources.listed(conversations, params.cursor if params else None)
 
     def read(params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         return resources.read(conversations, params.uri)
@@ -254,22 +218,18 @@ def server(conversations: Conversations, *, here: bool) -> Server[Subscriptions]
     def prompt(params: types.GetPromptRequestParams) -> types.GetPromptResult:
         return resources.prompt(params.name, params.arguments or {})
 
-    return _Server(
+    return Server(
         NAME,
-        lifespan=lambda _: listening(conversations),
         version=foldmark.__version__,
         title="Foldmark",
         instructions=ABOUT,
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,
-        on_list_resources=handlers.list_resources,
+        on_list_resources=handlers.reading(listed),
         on_list_resource_templates=handlers.reading(
             lambda _: types.ListResourceTemplatesResult(resource_templates=resources.TEMPLATES)
         ),
         on_read_resource=handlers.reading(read),
-        on_subscribe_resource=handlers.subscribe,
-        on_unsubscribe_resource=handlers.unsubscribe,
-        on_subscriptions_listen=lambda context, params: context.lifespan_context.listen(context, params),
         on_completion=handlers.reading(partial(resources.completed, conversations)),
         on_list_prompts=handlers.reading(lambda _: types.ListPromptsResult(prompts=resources.prompts())),
         on_get_prompt=handlers.reading(prompt),

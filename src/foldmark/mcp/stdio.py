@@ -1,15 +1,11 @@
-"""The server over standard input and output: the output carries only the protocol, and each request gets an answer."""
+"""The server over standard input and output, by the SDK's transport. Added here: each request gets an answer."""
 
-import codecs
 import json
 import sys
-from collections.abc import Callable
-from threading import Condition
-from typing import Any, BinaryIO, TextIO, cast
+from typing import Any
 
 import anyio
-from anyio import from_thread
-from anyio.abc import ObjectSendStream
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -18,135 +14,101 @@ from pydantic import ValidationError
 
 from foldmark.core.codec import well_formed
 
-LONGEST = 32 << 20
-"""Maximum bytes of a line."""
-
 LINGER = 5.0
 """Maximum seconds that requests may take after the last line is read."""
 
-LISTEN = "subscriptions/listen"
-
-_NO_MESSAGE = "this is not a request, notification or response of JSON-RPC 2.0"
-_NO_ID = "the id of a request must be a text or an integer"
-
-
-class Pending:
-    """The requests without an answer."""
-
-    def __init__(self) -> None:
-        self._ids: set[types.RequestId | None] = set()
-        self._changed = Condition()
-
-    def begun(self, id: types.RequestId) -> None:
-        """Record that a request was read."""
-        with self._changed:
-            self._ids.add(id)
-
-    def ended(self, id: types.RequestId | None) -> None:
-        """Record that a request was answered or cancelled."""
-        with self._changed:
-            self._ids -= {id}
-            self._changed.notify_all()
-
-    def wait(self, seconds: float) -> None:
-        """Wait until all requests are answered, at most `seconds`."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._ids, seconds)
-
-
-class MessageLines:
-    """The lines that the SDK reads, in its own thread. `refuse` answers an invalid line."""
-
-    refuse: Callable[[types.JSONRPCError], None]
-
-    def __init__(self, raw: BinaryIO, pending: Pending) -> None:
-        self._raw, self._pending = raw, pending
-
-    def readline(self) -> str:
-        """Return the next line that is a message. At the end, wait for pending requests and return an empty line."""
-        while line := self._raw.readline(LONGEST + 1):
-            if len(line) > LONGEST:
-                while line and not line.endswith(b"\n"):
-                    line = self._raw.readline(LONGEST)
-                self.refuse(_error(None, types.INVALID_REQUEST, f"a message has at most {LONGEST:,} bytes"))
-                continue
-            line = line.removeprefix(codecs.BOM_UTF8)  # some clients on Windows begin with it
-            if line.strip():
-                found = self._checked(line.decode("utf-8", "replace"))
-                if isinstance(found, str):
-                    return found
-                self.refuse(found)
-        self._pending.wait(LINGER)
-        return ""
-
-    def _checked(self, line: str) -> str | types.JSONRPCError:
-        """Return the line, corrected if necessary, or the error that answers it."""
-        try:
-            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValidationError:
-            try:
-                value = well_formed(json.loads(line, parse_constant=_refuse))
-                line = json.dumps(value)
-            except (ValueError, RecursionError) as error:
-                return _error(None, types.PARSE_ERROR, f"this line is not JSON: {error}")
-            try:
-                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-            except ValidationError:
-                return _error(_id(value), types.INVALID_REQUEST, _NO_MESSAGE)
-        if isinstance(message, types.JSONRPCNotification):
-            if "id" in json.loads(line):
-                return _error(None, types.INVALID_REQUEST, _NO_ID)
-            if message.method == "notifications/cancelled":
-                self._pending.ended(_id(message.params, "requestId"))
-        # A subscription is answered only when it ends.
-        if isinstance(message, types.JSONRPCRequest) and message.method != LISTEN:
-            self._pending.begun(message.id)
-        return line
-
-
-def _id(value: Any, name: str = "id") -> types.RequestId | None:
-    """Return the request id in a value; None if it has none."""
-    id = value.get(name) if isinstance(value, dict) else None
-    return id if type(id) in (str, int) else None
-
-
-def _error(id: types.RequestId | None, code: int, message: str) -> types.JSONRPCError:
-    return types.JSONRPCError(jsonrpc="2.0", id=id, error=types.ErrorData(code=code, message=message))
-
-
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not a JSON value")
-
 
 async def serve(server: Server[Any]) -> None:
-    """Serve one client until it closes standard input or disconnects."""
-    pending = Pending()
-    lines = MessageLines(sys.stdin.buffer, pending)
-    read = anyio.wrap_file(cast(TextIO, lines))
-    # The SDK takes over the real standard output; until it ends, all other code prints to standard error.
-    async with stdio_server(stdin=read) as (messages, written):
-        answers = _Answers(written, pending)
-
-        def refuse(error: types.JSONRPCError) -> None:  # in the thread that reads
-            from_thread.run(answers.send, SessionMessage(error))
-
-        lines.refuse = refuse
+    """Serve one client until it closes standard input or disconnects. Until then, all other code prints to standard
+    error."""
+    async with stdio_server() as (read, written):
+        answers = Answers(written)
         try:
-            await server.run(messages, answers, server.create_initialization_options())
+            await server.run(MessageLines(read, answers), answers, server.create_initialization_options())
         finally:
             sys.stdout.flush()  # text that other code has printed
 
 
-class _Answers(ObjectSendStream[SessionMessage]):
-    """The server's output. It records which requests were answered."""
+class Answers(ObjectSendStream[SessionMessage]):
+    """The server's output. It knows the requests without an answer."""
 
-    def __init__(self, to: Any, pending: Pending) -> None:
-        self._to, self._pending = to, pending
+    def __init__(self, written: Any) -> None:
+        self._written = written
+        self._open: set[Any] = set()
+        self._all_sent = anyio.Event()
+
+    def expect(self, message: types.JSONRPCMessage) -> None:
+        """Record that a message was read."""
+        if isinstance(message, types.JSONRPCRequest):
+            self._open.add(message.id)
+        elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
+            self._ended((message.params or {}).get("requestId"))
 
     async def send(self, item: SessionMessage) -> None:
-        await self._to.send(item)
+        await self._written.send(item)
         if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
-            self._pending.ended(item.message.id)
+            self._ended(item.message.id)
+
+    def _ended(self, id: Any) -> None:
+        self._open = {each for each in self._open if each != id}
+        if not self._open:
+            self._all_sent.set()
+
+    async def finish(self) -> None:
+        """Wait until all requests are answered, at most LINGER seconds."""
+        with anyio.move_on_after(LINGER):
+            while self._open:
+                self._all_sent = anyio.Event()
+                await self._all_sent.wait()
 
     async def aclose(self) -> None:
-        await self._to.aclose()
+        await self._written.aclose()
+
+
+class MessageLines(ObjectReceiveStream[SessionMessage]):
+    """The messages of the client. The SDK drops a line that it cannot read, and with its end the open requests."""
+
+    def __init__(self, read: Any, answers: Answers) -> None:
+        self._read, self._answers = read, answers
+
+    async def receive(self) -> SessionMessage:
+        while True:
+            try:
+                found = await self._read.receive()
+            except anyio.EndOfStream:
+                await self._answers.finish()
+                raise
+            if isinstance(found, ValidationError):
+                found = _repaired(found)
+            if isinstance(found, SessionMessage):
+                self._answers.expect(found.message)
+                return found
+            if found is not None:
+                await self._answers.send(SessionMessage(found))
+
+    async def aclose(self) -> None:
+        await self._read.aclose()
+
+
+def _repaired(error: ValidationError) -> SessionMessage | types.JSONRPCError | None:
+    """Return the message of a line that the SDK refused, or the error that answers it; None for an empty line."""
+    *_, why = error.errors()
+    value = why["input"]
+    if why["type"] == "json_invalid":
+        line = value.removeprefix("\ufeff").strip()  # some clients on Windows begin with it
+        if not line:
+            return None
+        try:
+            value = well_formed(json.loads(line))  # JavaScript may send half of a character
+            return SessionMessage(types.jsonrpc_message_adapter.validate_python(value, by_name=False))
+        except ValidationError:
+            pass
+        except (ValueError, RecursionError) as invalid:
+            return _refusal(None, types.PARSE_ERROR, f"this line is not JSON: {invalid}")
+    return _refusal(value, types.INVALID_REQUEST, "this is not a request, notification or response of JSON-RPC 2.0")
+
+
+def _refusal(value: Any, code: int, message: str) -> types.JSONRPCError:
+    id = value.get("id") if isinstance(value, dict) else None
+    known = id if type(id) in (str, int) else None
+    return types.JSONRPCError(jsonrpc="2.0", id=known, error=types.ErrorData(code=code, message=message))

@@ -13,6 +13,8 @@ from foldmark.core.errors import StoreError
 
 _HERE = Path(__file__).parent
 
+VECTORS = _HERE / "sql" / "vectors.sql"
+"""The statements about models of vectors, which the index of the archive has, too."""
 
 _BLOCK = re.compile(r"^-- (name|part|what): (.*)$", re.MULTILINE)
 _PART = re.compile(r"<<(\w+)(?: ([^>]*))?>>")
@@ -20,7 +22,7 @@ _PART = re.compile(r"<<(\w+)(?: ([^>]*))?>>")
 
 def queries(dialect: str) -> dict[str, str]:
     """Return the statements of a database, name -> SQL: those that all databases have, and its own."""
-    return named_queries(_HERE / "sql" / "queries.sql", _HERE / dialect / "sql" / "queries.sql")
+    return named_queries(_HERE / "sql" / "queries.sql", VECTORS, _HERE / dialect / "sql" / "queries.sql")
 
 
 @cache

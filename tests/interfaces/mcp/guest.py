@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -16,16 +15,8 @@ from mcp.client.session import ClientRequestContext
 from mcp.types import (
     ElicitRequestParams,
     ElicitResult,
-    EmptyResult,
-    ResourceListChangedNotification,
-    ResourceUpdatedNotification,
-    SubscribeRequest,
-    SubscribeRequestParams,
     TextContent,
-    UnsubscribeRequest,
-    UnsubscribeRequestParams,
 )
-from mcp.types.version import MODERN_PROTOCOL_VERSIONS
 
 import stand_in
 from foldmark.app import Setup
@@ -42,43 +33,7 @@ class Guest:
 
     def __init__(self, answer: ElicitResult | None) -> None:
         self.answer, self.asked = answer, list[str]()
-        self._heard = asyncio.Queue[str]()
         self.client: Client
-
-    async def hear(self, message: Any) -> None:
-        """Queue a notification about resources that the server sends for the whole connection."""
-        if isinstance(message, ResourceUpdatedNotification):
-            self._heard.put_nowait(message.params.uri)
-        elif isinstance(message, ResourceListChangedNotification):
-            self._heard.put_nowait("")
-
-    @asynccontextmanager
-    async def following(self, *uris: str, lists: bool = False) -> AsyncIterator[Callable[[], Awaitable[str]]]:
-        """Yield a function that waits for the URI of the next changed resource, or "" for the list of resources."""
-        if self.client.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            async with self.client.listen(resource_subscriptions=uris, resources_list_changed=lists) as stream:
-
-                async def following() -> str:
-                    return getattr(await stream.__anext__(), "uri", "")
-
-                yield following
-            return
-        if lists:
-            await self.client.list_resources()
-        for uri in uris:
-            await self.subscribe(uri)
-        yield self._heard.get
-        for uri in uris:
-            await self.unsubscribe(uri)
-
-    async def subscribe(self, uri: str) -> None:
-        """Subscribe as clients of 2025 do."""
-        params = SubscribeRequestParams(uri=uri)
-        await self.client.session.send_request(SubscribeRequest(params=params), EmptyResult)
-
-    async def unsubscribe(self, uri: str) -> None:
-        params = UnsubscribeRequestParams(uri=uri)
-        await self.client.session.send_request(UnsubscribeRequest(params=params), EmptyResult)
 
     async def ask(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult:
         self.asked.append(params.message)
@@ -117,9 +72,7 @@ async def inside(
     guest = Guest(answer)
     serving = server(Conversations(Setup(db), name), here=here)
     asking = guest.ask if answer is not None else None
-    async with Client(
-        serving, mode=era, elicitation_callback=asking, message_handler=guest.hear, cache=None
-    ) as guest.client:
+    async with Client(serving, mode=era, elicitation_callback=asking, cache=None) as guest.client:
         yield guest
 
 
@@ -131,9 +84,7 @@ async def outside(*arguments: str, era: str = "auto", errors: Path | None = None
         command=str(stand_in.folder() / "foldmark"), args=["mcp", *arguments], env=dict(os.environ)
     )
     with (errors or Path(os.devnull)).open("a") as said:
-        async with Client(
-            stdio_client(program, said), mode=era, message_handler=guest.hear, cache=None
-        ) as guest.client:
+        async with Client(stdio_client(program, said), mode=era, cache=None) as guest.client:
             yield guest
 
 

@@ -78,6 +78,10 @@ def test_a_session_of_the_official_client(tmp_path: Path, era: str) -> None:
             assert info is not None
             assert (info.name, info.version) == ("foldmark", foldmark.__version__)
             assert "Foldmark keeps conversations" in (guest.client.instructions or "")
+            able = guest.client.server_capabilities.resources
+            assert able is not None
+            assert not able.subscribe
+            assert not able.list_changed
             assert len((await guest.client.list_tools()).tools) == 12
             assert "hello there" in await guest.call("search", query="hello")
             assert "created" in await guest.call("slash", command="mark")
@@ -100,7 +104,6 @@ def test_what_is_wrong_never_ends_it(agent: foldmark.Agent) -> None:
         (b"{", None, -32700),
         (b"\xff\xfe\x00", None, -32700),
         (b"[1]", None, -32600),
-        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', None, -32600),
         ({"id": 10, "method": 5}, 10, -32600),
         ({"id": 11, "method": "no/such"}, 11, -32601),
         ({"id": 12, "method": "tools/call"}, 12, -32602),
@@ -113,6 +116,8 @@ def test_what_is_wrong_never_ends_it(agent: foldmark.Agent) -> None:
         ({"id": 99, "result": {}}, nobody, 0),
         ({"method": "notifications/cancelled", "params": {"requestId": []}}, nobody, 0),
         ({"method": "notifications/nothing"}, nobody, 0),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', nobody, 0),  # for the SDK, a notification
+        ({"id": 19, "method": "resources/subscribe", "params": {"uri": "foldmark://conversations"}}, 19, -32601),
         (b"", nobody, 0),
     ]
     found = answers(raw(*OPENING, *(line for line, *_ in wrong), {"id": 1, "method": "ping"}))

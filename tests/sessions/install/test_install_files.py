@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from install_trees import PROGRAM, WANTED, environment, files, install_older, places, tree
+from install_trees import PROGRAM, WANTED, environment, files, places, tree
 from msgspec.structs import replace
 from test_install_json_text import texts
 
@@ -88,25 +88,6 @@ def test_any_settings_come_back(
     assert files(home) == before
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=settings().max_examples // 4)
-@given(text=texts(), memory=st.binary(max_size=40), migrated=st.booleans())
-def test_any_settings_come_back_from_an_older_installation(
-    tmp_path_factory: pytest.TempPathFactory, text: str, memory: bytes, migrated: bool
-) -> None:
-    home = tmp_path_factory.mktemp("home")
-    (home / ".claude").mkdir()
-    (home / ".claude/settings.json").write_bytes(text.removeprefix("\ufeff").encode())
-    (home / ".claude/CLAUDE.md").write_bytes(memory)
-    before = files(home)
-    install_older(home)
-    if migrated:
-        put_in(home)
-        assert b"hook || true" not in (home / ".claude/settings.json").read_bytes()
-        assert {name for name in files(home) if name.startswith(".claude")} == {*before}
-    take_out(home)
-    assert files(home) == before
-
-
 @pytest.mark.parametrize("content", [b"", b"\n", b"\xef\xbb\xbf", b"{}", b"{ }\r\n", b'{"hooks": {"Stop": [ ]}}'])
 def test_settings_with_next_to_nothing_in_them(tmp_path: Path, content: bytes) -> None:
     (tmp_path / ".claude").mkdir()
@@ -139,38 +120,6 @@ def test_a_replaced_file_is_a_new_original(home: Path) -> None:
     put_in(home)
     take_out(home)
     assert tree(home)[".claude/settings.json"] == before
-
-
-def test_an_older_installation_that_was_changed_since(home: Path) -> None:
-    """Its entries are removed; a skill that a person changed stays."""
-    install_older(home)
-    file, skill, state = (
-        home / ".claude/settings.json",
-        home / ".claude/skills/trim/SKILL.md",
-        home / ".claude.json",
-    )
-    file.write_text(json.dumps({**json.loads(file.read_text()), "model": "opus"}))
-    state.write_text(json.dumps({**json.loads(state.read_text()), "numStartups": 9}, indent=2))
-    skill.write_text("My own now.")
-    put_in(home)
-    assert "hook || true" not in file.read_text()
-    assert "/opt/fold mark" not in state.read_text()
-    take_out(home)
-    left = json.loads(file.read_text())
-    assert left.pop("model") == "opus"
-    assert list(left["hooks"]) == ["Stop", "PostToolUse"]
-    assert json.loads(state.read_text()) == {"numStartups": 9, "mcpServers": {"x": {"command": "x"}}, "oauth": "secret"}
-    assert skill.read_text() == "My own now."
-    assert not [name for name in tree(home) if "foldmark" in name]
-
-
-def test_an_older_installation_without_a_record(home: Path) -> None:
-    install_older(home)
-    (home / ".claude/foldmark-install.json").unlink()
-    take_out(home)
-    assert b"hook || true" not in (home / ".claude/settings.json").read_bytes()
-    assert b"foldmark" not in (home / ".claude.json").read_bytes()
-    assert b"foldmark" not in (home / ".claude/CLAUDE.md").read_bytes()
 
 
 def test_a_status_line_is_kept_unless_requested(home: Path) -> None:
@@ -206,22 +155,10 @@ def test_links_stay_and_their_targets_change(home: Path, tmp_path: Path) -> None
 def test_a_record_that_cannot_be_read_counts_as_none(home: Path, record: bytes) -> None:
     put_in(home)
     (home / f"{DATA}/user.json").write_bytes(record)
-    (home / ".claude/foldmark-install.json").write_bytes(record)
     put_in(home)
     take_out(home)
     assert b"foldmark" not in (home / ".claude/CLAUDE.md").read_bytes()
     assert not [name for name in files(home) if "foldmark" in name]
-
-
-def test_a_record_from_elsewhere_names_no_other_file(home: Path, tmp_path: Path) -> None:
-    (tmp_path / "victim").write_text("precious")
-    entry = {"original": "none", "written": ["0" * 64], "backups": ["0" * 64]}
-    record = {"files": {"../../victim": entry}, "folders": ["../..", "..", "../../empty"], "version": 1}
-    (tmp_path / "empty").mkdir()
-    (home / ".claude/foldmark-install.json").write_text(json.dumps(record))
-    take_out(home)
-    assert (tmp_path / "victim").read_text() == "precious"
-    assert (tmp_path / "empty").is_dir()
 
 
 def test_the_paragraph_names_the_thresholds_and_the_steps(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from install_trees import EVENTS, PROGRAM
+from install_trees import PROGRAM
 
-from foldmark.sessions.install.entries import ServersFile, SettingsFile, is_same, runs
+from foldmark.sessions.install.entries import SettingsFile, is_own_status_line, is_same
 from foldmark.sessions.install.json_text import NotMergeableError, check, put, raw, remove
 
 BLANKS = st.sampled_from(["", " ", "\n", "\r\n", "\t", "\n  "])
@@ -20,7 +20,7 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 HOOKS = st.dictionaries(
-    st.sampled_from([*EVENTS, "PreToolUse"]),
+    st.sampled_from(["PostToolUse", "Stop", "PreToolUse"]),
     st.lists(
         st.builds(
             lambda commands: {"matcher": "x", "hooks": [{"type": "command", "command": each} for each in commands]},
@@ -85,19 +85,6 @@ def test_only_the_status_line_is_inserted(text: str) -> None:
     assert kind.take_out(text, None) == text
     if loaded(text):
         assert kind.take_out(once, text) == text
-
-
-@given(texts(), st.sampled_from(EVENTS))
-def test_only_foldmarks_older_hooks_are_removed(text: str, event: str) -> None:
-    value = loaded(text)
-    hooks = value.get("hooks", {})
-    group = {"hooks": [{"type": "command", "command": f"'{PROGRAM}' hook || true", "timeout": 10}]}
-    older = {**value, "hooks": {**hooks, event: [*hooks.get(event, []), group]}}
-    left = loaded(SettingsFile(PROGRAM).take_out(json.dumps(older), None))
-    expected = {key: each for key, each in value.items() if key != "hooks"}
-    if kept := {name: groups for name, groups in hooks.items() if groups or name != event}:
-        expected["hooks"] = kept
-    assert left == expected
 
 
 @pytest.mark.parametrize(
@@ -166,32 +153,25 @@ def test_what_the_client_leaves_says_the_same(one: str | None, other: str, same:
     assert is_same(one, other) is is_same(other, one) is same
 
 
-def test_another_server_of_the_name_stays() -> None:
-    text = '{"mcpServers": {"foldmark": {"command": "docker"}}}'
-    assert ServersFile().take_out(text, None) == text
-    own = {"mcpServers": {"foldmark": {"command": "/old/foldmark.exe", "args": ["mcp"]}}, "a": 1}
-    assert loaded(ServersFile().take_out(json.dumps(own), None)) == {"a": 1}
-
-
 @pytest.mark.parametrize(
     ("command", "ours"),
     [
-        ("foldmark hook", True),
-        ("/old/bin/foldmark hook", True),
-        ("'/old bin/foldmark' hook || true", True),
-        ('"C:/x y/foldmark.exe" hook', True),
-        (r"C:\x\Foldmark.EXE hook", True),
-        (r'"C:\x y\foldmark.exe" hook', True),
-        ("foldmark hooks", False),
+        ("foldmark statusline", True),
+        ("/old/bin/foldmark statusline", True),
+        ("'/old bin/foldmark' statusline || true", True),
+        ('"C:/x y/foldmark.exe" statusline', True),
+        (r"C:\x\Foldmark.EXE statusline", True),
+        (r'"C:\x y\foldmark.exe" statusline', True),
+        ("foldmark statuslines", False),
         ("foldmark", False),
-        ("notfoldmark hook", False),
-        ("tee log | foldmark hook", False),
-        ("foldmark statusline", False),
-        ("say 'foldmark hook", False),
+        ("notfoldmark statusline", False),
+        ("tee log | foldmark statusline", False),
+        ("foldmark hook", False),
+        ("say 'foldmark statusline", False),
         ("", False),
         (None, False),
-        (["foldmark", "hook"], False),
+        (["foldmark", "statusline"], False),
     ],
 )
-def test_foldmarks_hook_is_recognized_by_its_command(command: object, ours: bool) -> None:
-    assert runs(command, "hook") is ours
+def test_foldmarks_status_line_is_recognized_by_its_command(command: object, ours: bool) -> None:
+    assert is_own_status_line({"command": command}) is ours

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from install_trees import WANTED, environment, files, install_older, places, tree
+from install_trees import WANTED, environment, files, places, tree
 from msgspec.structs import replace
 from unprivileged import bound, obey_modes
 
@@ -69,12 +69,9 @@ def fresh(home: Path, source: Path) -> None:
     shutil.copytree(source, home, symlinks=True)
 
 
-@pytest.mark.parametrize("older", [False, True])
 @pytest.mark.parametrize("again", [False, True])
-def test_killed_while_installing(home: Path, tmp_path: Path, again: bool, older: bool) -> None:
+def test_killed_while_installing(home: Path, tmp_path: Path, again: bool) -> None:
     before = files(home)
-    if older:
-        install_older(home)
     source = home.rename(tmp_path / "source")
     for number in range(1, 300, 1 if DEEP else 20):
         fresh(home, source)

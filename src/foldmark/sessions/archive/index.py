@@ -17,7 +17,7 @@ import apsw
 from foldmark.core.codec import timestamp
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
-from foldmark.stores.queries import listed, named_queries
+from foldmark.stores.queries import VECTORS, listed, named_queries
 from foldmark.stores.rows import Row
 from foldmark.stores.sqlite.file import address_to_read, is_only_read, switch_to_wal
 
@@ -48,7 +48,7 @@ class IndexFile(apsw.Connection):
 
 def statement(name: str) -> str:
     """Return a statement by its name."""
-    return named_queries(_SQL / "queries.sql")[name]
+    return named_queries(VECTORS, _SQL / "queries.sql")[name]
 
 
 @contextmanager

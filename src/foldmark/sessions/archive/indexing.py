@@ -54,19 +54,6 @@ def session_of(path: Path, kind: str) -> SessionPath:
     return session_path(first if first.is_file() else path, kind)
 
 
-def bring_up(
-    db: IndexFile, path: Path, name: bytes, kind: str, excluded: Excluded, moved: Callable[[int], None]
-) -> int:
-    """Index the new lines of the file `path`, named `name` in the index. Return the number of new messages.
-
-    `moved` is called with the number of bytes read. Raises SessionFileError.
-    """
-    while True:
-        came = _Pass(db, path, name, kind, excluded, moved).run()
-        if came is not None:
-            return came
-
-
 class _File(Struct):
     """A file in the index, and the known facts about its session."""
 
@@ -85,52 +72,48 @@ class _File(Struct):
     state: str = "indexed"
 
 
-class _Pass:
-    """One pass over a file. It ends early if another process indexes the file at the same time."""
+class FileIndexing:
+    """Indexes the new lines of the file `path`, named `name` in the index. Each step begins where the index says, so
+    other processes may index the same file at the same time."""
 
-    def __init__(
-        self, db: IndexFile, path: Path, name: bytes, kind: str, excluded: Excluded, moved: Callable[[int], None]
-    ) -> None:
-        self._db, self._path, self._name, self._kind = db, path, name, kind
-        self._excluded, self._moved = excluded, moved
+    def __init__(self, db: IndexFile, path: Path, name: bytes, kind: str, excluded: Excluded) -> None:
+        self._db, self._path, self._name, self._kind, self._excluded = db, path, name, kind, excluded
         self._added = 0
         self._format = format_named(kind)
         self._places: dict[int, dict[int, int]] | None = None
 
-    def run(self) -> int | None:
-        stat = self._path.stat()
+    def run(self, moved: Callable[[int], None]) -> int:
+        """Return the number of new messages. `moved` is called with the number of bytes read. Raises
+        SessionFileError."""
+        stat, ended = self._path.stat(), False
         with SessionFile(self._path) as file:
-            self._begin()
-            try:
-                at, position = self._file.offset, (self._file.line, self._file.offset)
-                remove_messages(self._db, self._file.id, at)
-                for found in file.lines(*position):
-                    if file.whole[1] - at >= STEP:
-                        self._save(file.whole, file.whole[1], stat.st_mtime_ns)
-                        self._db.execute("COMMIT")
-                        self._moved(file.whole[1] - at)
-                        at, position = file.whole[1], file.whole
-                        self._begin()
-                        if (self._file.line, self._file.offset) != position:
-                            return None
-                    if isinstance(found, SessionRecord) and not self._take(file, found):
-                        break
-                if self._file.cwd is None and self._excluded(None, self._file.project):
-                    self._file.state = "folder"
-                if file.whole[1] < file.size:
-                    self._calls |= self._answered  # the last line will be read again
-                self._save(file.whole, stat.st_size, stat.st_mtime_ns)
-                self._db.execute("COMMIT")
-                self._moved(max(0, stat.st_size - at))
-            finally:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
+            while not ended:
+                with transaction(self._db):
+                    self._begin()
+                    begin = self._file.offset
+                    ended = self._read(file, begin + STEP)
+                    end = stat.st_size if ended else file.whole[1]
+                    self._save(file.whole, end, stat.st_mtime_ns)
+                moved(max(0, end - begin))
         return self._added
 
+    def _read(self, file: SessionFile, until: int) -> bool:
+        """Index lines up to an offset. Return True at the end of the file."""
+        remove_messages(self._db, self._file.id, self._file.offset)
+        for found in file.lines(self._file.line, self._file.offset):
+            if file.whole[1] >= until:
+                return False
+            if isinstance(found, SessionRecord) and not self._take(file, found):
+                break
+        if self._file.cwd is None and self._excluded(None, self._file.project):
+            self._file.state = "folder"
+        if file.whole[1] < file.size:
+            self._calls |= self._answered  # the last line will be read again
+        return True
+
     def _begin(self) -> None:
-        """Begin a transaction, and read the position in the file. An unknown file gets a row."""
+        """Read the position in the file. An unknown file gets a row."""
         db = self._db
-        db.execute("BEGIN IMMEDIATE")
         if not (found := db.run("file", path=self._name)):
             session, project = session_of(self._path, self._kind).id, format_named(self._kind).project(self._path)
             db.run("add_file", path=self._name, kind=self._kind, session=_text(session), project=_text(project))

@@ -7,13 +7,16 @@ messages).
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, json
 
 from foldmark.core.codec import well_formed
+from foldmark.core.errors import FoldmarkError
 from foldmark.core.search import Excerpt, PassageMessage
 from foldmark.core.wording import listing, one_line
 from foldmark.formats.messages import SearchedMessage
@@ -21,6 +24,7 @@ from foldmark.formats.places import NoSessionError, session_path
 from foldmark.formats.session_file import SessionFile, SessionRecord
 from foldmark.formats.session_format import format_named
 from foldmark.sessions.archive import index
+from foldmark.sessions.archive.index import IndexFile
 from foldmark.stores.rows import Row
 
 LONGEST = 100_000
@@ -57,6 +61,18 @@ def searched(record: Any, kind: str, part: int) -> str:
     """Return message number `part` of a record as it is indexed, after its tool's name; "" if there is none."""
     messages = messages_in(record, kind)
     return indexed_text(messages[part]) if part < len(messages) else ""
+
+
+def texts_at(db: IndexFile, archive: Path, file: int, places: Iterable[tuple[int, int, int, int]]) -> dict[int, str]:
+    """Return the texts of messages in a file of the index, by id, as they are indexed. Each place is a message's id,
+    line, offset and part. A text that the file no longer has is left out."""
+    texts: dict[int, str] = {}
+    for name, kind in db.run("place", file=file):
+        with suppress(FoldmarkError), SessionFile(index.path_of(name, archive)) as session:
+            for id, line, offset, part in sorted(places, key=itemgetter(2)):
+                with suppress(FoldmarkError):
+                    texts[id] = searched(session.reread(line, offset).value, kind, part)
+    return texts
 
 
 def indexed_text(message: SearchedMessage) -> str:

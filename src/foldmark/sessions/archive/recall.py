@@ -1,17 +1,19 @@
 """Search a log together with the archive of this machine's coding sessions [SPEC 7]."""
 
-import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.search import ANY, ArchivedMessages, Filters, SearchResult, is_unfound
+from foldmark.core.search import ANY, ArchivedMessages, Filters, SearchResult
 from foldmark.log import Log
 from foldmark.log.search import search_everything
 
 MOST = 300
 """Maximum number of results to examine if some of them do not count."""
+
+INDEXING = 2.0
+"""Maximum seconds that a recall spends on indexing."""
 
 
 class RecallResults(NamedTuple):
@@ -43,7 +45,7 @@ def search_with_archive(
         most = limit
         while True:
             every = search_everything(query, most, filters, log=own, archive=archive, beside=beside)
-            found = [each for each in every if not is_unfound(each.tool) and (counts is None or counts(each))]
+            found = every if counts is None else [*filter(counts, every)]
             if len(found) >= limit or len(found) == len(every) or most >= MOST:
                 return found[:limit]
             most = min(4 * most, MOST)
@@ -65,4 +67,4 @@ def archive_beside(
         return nullcontext()
     from foldmark.sessions.archive.searching import recallable
 
-    return recallable(os.environ, log.given.sync_exclude, filters, report, log.given.recall_model)
+    return recallable(log.given, filters, report, INDEXING)

@@ -4,25 +4,36 @@ The index has the words and the place of each message, and the session files hav
 are read. A message in several files, such as a trimmed copy, is found once.
 """
 
+import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.search import ANY, Excerpt, Filters, IndexedMessage, RankedMessage, SearchResult, Term, TermQuery
-from foldmark.formats.session_file import SessionFile
+from foldmark.core.ports import Progress
+from foldmark.core.search import (
+    ANY,
+    Excerpt,
+    Filters,
+    IndexedMessage,
+    RankedMessage,
+    SearchResult,
+    Term,
+    TermQuery,
+    is_unfound,
+)
 from foldmark.recall.embeddings.model import DEFAULT
 from foldmark.recall.searching import COUNTED, expression, extrapolated, holding, joined
 from foldmark.sessions.archive import index
 from foldmark.sessions.archive.index import IndexFile
-from foldmark.sessions.archive.reading import excerpt, read, searched
+from foldmark.sessions.archive.reading import excerpt, read, texts_at
 from foldmark.sessions.archive.storing import archive_folder
 from foldmark.sessions.archive.syncing import index_for
 from foldmark.sessions.archive.vectors import ArchiveVectors
+from foldmark.settings.given import Settings
 from foldmark.stores.queries import listed
 from foldmark.stores.rows import Row
 
@@ -32,28 +43,24 @@ if TYPE_CHECKING:
 REACH = 2
 """Maximum number of neighbours to read on each side."""
 
-RECALL_SECONDS = 2.0
-"""Maximum seconds that a recall spends on indexing. The next recall continues."""
-
 
 @contextmanager
 def recallable(
-    environment: Mapping[str, str],
-    patterns: Sequence[str],
+    given: Settings,
     filters: Filters,
     tell: Callable[[str], object],
-    model: str = DEFAULT,
+    seconds: float,
+    progress: Progress | None = None,
+    stop: Callable[[], bool] = lambda: False,
 ) -> Iterator["ArchiveIndex | None"]:
-    """Index newly archived sessions for at most `RECALL_SECONDS`, then open the archive as `opened`.
-
-    Sessions in the folders `patterns` are not indexed. `tell` is called with a text about missing messages.
-    """
+    """Index newly archived sessions, as `index_for` with these limits, then open the archive as `opened`. `tell` is
+    called with a text about missing messages."""
     try:
-        if left := index_for(RECALL_SECONDS, environment, patterns):
-            tell(f"{left:,} bytes of archived sessions are not indexed yet; `foldmark sync` does that")
+        if left := index_for(seconds, os.environ, given.sync_exclude, progress, stop):
+            tell(f"{left:,} bytes of archived sessions are not indexed yet; the next search goes on with that")
     except FoldmarkError as error:
         tell(f"the newest archived sessions may be missing: {error}")
-    with opened(archive_folder(environment), filters, model) as archive:
+    with opened(archive_folder(os.environ), filters, given.recall_model) as archive:
         yield archive
 
 
@@ -97,12 +104,10 @@ class ArchiveIndex:
 
     def meanings(self) -> "StoredVectors":
         from foldmark.recall.embeddings.model import kept
+        from foldmark.recall.embeddings.stored import StoredVectors
 
         if self._meanings is None:
-            embedder = kept(self._model)
-            from foldmark.recall.embeddings.stored import StoredVectors
-
-            self._meanings = StoredVectors(self.vectors, embedder)
+            self._meanings = StoredVectors(self.vectors, kept(self._model))
         return self._meanings
 
     def counted(self, terms: Sequence[Term]) -> tuple[int, list[int]]:
@@ -125,8 +130,9 @@ class ArchiveIndex:
             found = self._db.run("best", wanted=expression(wanted), first=first, most=most, **self._filters)
             # Of several copies, keep the one that no trim has cut, otherwise the oldest.
             best: dict[int, tuple[Any, ...]] = {}
-            for key, *row in found:
-                best[key] = min(best.get(key, tuple(row)), tuple(row))
+            for key, tool, role, *row in found:
+                if self._is_findable(tool, role):
+                    best[key] = min(best.get(key, tuple(row)), tuple(row))
             if len(best) >= limit or len(found) < most:
                 return [id for _, id in best.values()][:limit]
             most *= 4
@@ -148,9 +154,13 @@ class ArchiveIndex:
         """Return the messages that pass the filters; of several copies, preferably the one among `first`."""
         rows = self._db.run("fitting", ids=listed(ids), **self._filters)
         copies: dict[int, int] = {}
-        for key, _, id in sorted(rows, key=lambda row: (row[2] not in first, *row[1:])):
-            copies.setdefault(key, id)
+        for key, tool, role, _, id in sorted(rows, key=lambda row: (row[4] not in first, *row[3:])):
+            if self._is_findable(tool, role):
+                copies.setdefault(key, id)
         return set(copies.values())
+
+    def _is_findable(self, tool: str | None, role: str) -> bool:
+        return not is_unfound(tool, None if role == self._filters["role"] else role)
 
     def results(self, places: Sequence[RankedMessage]) -> list[SearchResult | None]:
         """Return each message without its snippet, and None for a second copy."""
@@ -173,13 +183,9 @@ class ArchiveIndex:
 
     def _read(self, file: int, lists: Sequence[Sequence[Row]], fits: set[int]) -> list[list[IndexedMessage]]:
         """Return the texts at these places of a file; none if the file no longer has them."""
-        ((name, kind),) = self._db.run("place", file=file)
-        texts: dict[int, str] = {}
-        try:
-            with SessionFile(index.path_of(name, self._archive)) as session:
-                for id, line, offset, part, _ in sorted({row for rows in lists for row in rows}, key=itemgetter(2)):
-                    texts[id] = searched(session.reread(line, offset).value, kind, part)
-        except FoldmarkError:
+        rows = {row for rows in lists for row in rows}
+        texts = texts_at(self._db, self._archive, file, (row[:4] for row in rows))
+        if len(texts) < len(rows):
             return []
         runs = [
             [IndexedMessage(id, texts[id], index.time_of(moment) or "", id in fits) for id, _, _, _, moment in rows]

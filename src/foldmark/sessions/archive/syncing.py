@@ -25,7 +25,7 @@ from foldmark.formats.session_file import SessionFile, SessionFileError
 from foldmark.formats.session_format import format_named, format_of, formats, is_installed
 from foldmark.sessions.archive import index
 from foldmark.sessions.archive.index import IndexFile
-from foldmark.sessions.archive.indexing import Excluded, bring_up, start_again, working_folder
+from foldmark.sessions.archive.indexing import Excluded, FileIndexing, start_again, working_folder
 from foldmark.sessions.archive.storing import ArchiveError, archive_folder, holds, place, put
 from foldmark.sessions.file_lock import locked
 from foldmark.settings.user_folders import home
@@ -241,7 +241,7 @@ class _Sync:
             self._report.removed += 1
         for path, name, kind in work:
             try:
-                self._report.messages += bring_up(self._db, path, name, kind, self._excluded, self._moved)
+                self._report.messages += FileIndexing(self._db, path, name, kind, self._excluded).run(self._moved)
             except (SessionFileError, OSError) as error:
                 self._report.problems.append((str(path), str(error)))
 

@@ -1,13 +1,12 @@
-"""Foldmark's entries in files that a plugin cannot bring: the main status line, and the paragraph in CLAUDE.md [SPEC 8;
-S4 components 2, 3, 5]. Entries of installations before the plugins are only removed.
+"""Foldmark's entries that no plugin can bring: the main status line, and the paragraph in CLAUDE.md [SPEC 8; S4
+components 2, 3, 5].
 
 A kind of file edits its text. The file may belong to somebody else, so all other text keeps its characters.
 """
 
-import json
 import re
 import shlex
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from foldmark.sessions.install.json_text import NotMergeableError, blank, check, put, put_raw, raw, remove
@@ -18,7 +17,7 @@ BEGIN, END = "<!-- foldmark:begin -->", "<!-- foldmark:end -->"
 
 _BLOCK = re.compile(rf"{BEGIN}.*?{END}", re.DOTALL)
 _BLOCK_WITH_GAP = re.compile(rf"(?:\A|(?<=\n)\r?\n|){BEGIN}.*?{END}(?:\r?\n)?", re.DOTALL)
-_SERVER, _SERVERS, _LINE = "foldmark", "mcpServers", "statusLine"
+_LINE = "statusLine"
 _BY_CLIENT = ("enabledPlugins", "extraKnownMarketplaces")
 """Members that Claude Code writes when it installs a plugin."""
 
@@ -34,14 +33,14 @@ class FileKind(Protocol):
     """Edits one kind of file. Both methods raise NotMergeableError."""
 
     def put_in(self, text: str | None) -> Edited:
-        """Return the text with the entries of today, and without those of older installations."""
+        """Return the text with Foldmark's entries."""
 
     def take_out(self, text: str, original: str | None) -> str:
         """Return the text without Foldmark's entries. `original` is the text before them, if it is known."""
 
 
 class SettingsFile:
-    """The status line in Claude Code's `settings.json`, and the hooks that older installations added to it.
+    """The status line in Claude Code's `settings.json`.
 
     `program` is the path of the `foldmark` script. `shadowed` is a file with a person's own status line, which a status
     line in this file would hide. With `replace`, Foldmark's status line replaces another one.
@@ -56,31 +55,30 @@ class SettingsFile:
         given, is_empty = text, blank(text)
         text = "{}" if text is None or is_empty else text
         value = check(text)
-        text = _without_hooks(text, value)
         found = value.get(_LINE)
         notes: tuple[str, ...] = ()
         if value.get("disableAllHooks") is True:
             notes = ("`disableAllHooks` is set there: Claude Code runs no hooks, so there will be no reminders",)
-        own = found if _is_own_status_line(found) else None
+        own = found if is_own_status_line(found) else None
         if not own and not self._replace and (_LINE in value or self._shadowed):
             kept = "has a status line of its own, which is kept"
             hidden = f"got no status line: it would hide yours in {self._shadowed}"
-            return Edited(given if is_empty else text, (*notes, self._combine(kept if _LINE in value else hidden)))
+            return Edited(given, (*notes, self._combine(kept if _LINE in value else hidden)))
         if not own or own["command"] != self._command:
             text = put(text, _LINE, {**(own or {"type": "command"}), "command": self._command})
         return Edited(f"{text}\n" if is_empty else text, notes)
 
     def take_out(self, text: str, original: str | None) -> str:
-        """Remove the status line, the hooks, and the plugins, which the client does not remove where it does not know
-        them. Restore a status line that was replaced."""
+        """Remove the status line, and plugins that the client does not know and so left. Restore a status line that was
+        replaced."""
         if blank(text):
             return text
         value = check(text)
-        text = _without_plugins(_without_hooks(text, value), value)
-        if not _is_own_status_line(value.get(_LINE)):
+        text = _without_plugins(text, value)
+        if not is_own_status_line(value.get(_LINE)):
             return text
         before = {} if original is None or blank(original) else check(original)
-        if original and _LINE in before and not _is_own_status_line(before[_LINE]):
+        if original and _LINE in before and not is_own_status_line(before[_LINE]):
             return put_raw(text, _LINE, raw(original, _LINE))
         return remove(text, _LINE)
 
@@ -91,22 +89,6 @@ class SettingsFile:
         )
 
 
-class ServersFile:
-    """The MCP server that older installations added to `.mcp.json` or to the user's file. Today a plugin brings it."""
-
-    def put_in(self, text: str | None) -> Edited:
-        """Add nothing."""
-        return Edited(text)
-
-    def take_out(self, text: str, original: str | None) -> str:
-        """Remove the server, and `mcpServers` if it becomes empty. Another program's server of this name stays."""
-        servers: Any = {} if blank(text) else check(text).get(_SERVERS)
-        found = servers.get(_SERVER) if isinstance(servers, dict) else None
-        if not isinstance(found, dict) or not is_foldmark(found.get("command")) or found.get("args") != ["mcp"]:
-            return text
-        return _put_left(text, _SERVERS, {name: server for name, server in servers.items() if name != _SERVER})
-
-
 class PromptFile:
     """A paragraph about the context [S4 component 5] at the end of a `CLAUDE.md`, between two marks.
 
@@ -114,7 +96,7 @@ class PromptFile:
     """
 
     def __init__(self, program: str) -> None:
-        text = files(__package__).joinpath("context.md").read_bytes().decode()
+        text = Path(__file__).with_name("context.md").read_bytes().decode()
         self._text = text.strip().replace("{foldmark}", shell(program))
 
     def put_in(self, text: str | None) -> Edited:
@@ -145,8 +127,9 @@ def is_same(one: str | None, other: str | None) -> bool:
     return value is not None and value == _settings(other)
 
 
-def runs(command: object, what: str) -> bool:
-    """Return True if a shell command runs Foldmark's `what` ("hook", "statusline"), wherever Foldmark is installed."""
+def is_own_status_line(value: object) -> bool:
+    """Return True for a status line that runs Foldmark's, wherever Foldmark is installed."""
+    command = value.get("command") if isinstance(value, dict) else None
     if not isinstance(command, str):
         return False
     for posix in (True, False):  # the second mode keeps the backslashes of a path
@@ -154,19 +137,9 @@ def runs(command: object, what: str) -> bool:
             words = shlex.split(command, posix=posix)
         except ValueError:  # an unclosed quote
             return False
-        if len(words) > 1 and is_foldmark(words[0]) and words[1] == what:
+        if len(words) > 1 and is_foldmark(words[0]) and words[1] == "statusline":
             return True
     return False
-
-
-def _without_hooks(text: str, value: dict[str, Any]) -> str:
-    """Remove Foldmark's hooks, and each group, event and `hooks` that becomes empty."""
-    hooks = value.get("hooks")
-    if not isinstance(hooks, dict):
-        return text
-    left = {event: _others(groups) if isinstance(groups, list) else groups for event, groups in hooks.items()}
-    left = {event: groups for event, groups in left.items() if groups or not hooks[event]}
-    return text if left == hooks else _put_left(text, "hooks", left)
 
 
 def _without_plugins(text: str, value: dict[str, Any]) -> str:
@@ -175,41 +148,15 @@ def _without_plugins(text: str, value: dict[str, Any]) -> str:
         found = value.get(key)
         if isinstance(found, dict):
             others = {name: each for name, each in found.items() if name.rpartition("@")[2] != MARKET}
-            text = text if others == found else _put_left(text, key, others)
+            if others != found:
+                text = put(text, key, others) if others else remove(text, key)
     return text
-
-
-def _others(groups: list[Any]) -> list[Any]:
-    """Return the groups of an event without Foldmark's hooks."""
-    left = []
-    for group in groups:
-        hooks = group.get("hooks") if isinstance(group, dict) else None
-        others = [hook for hook in hooks if not _is_own_hook(hook)] if isinstance(hooks, list) else hooks
-        if others == hooks:
-            left.append(group)
-        elif others:
-            left.append({**group, "hooks": others})
-    return left
-
-
-def _put_left(text: str, key: str, left: dict[str, Any]) -> str:
-    return put(text, key, left) if left else remove(text, key)
-
-
-def _is_own_hook(value: Any) -> bool:
-    return isinstance(value, dict) and runs(value.get("command"), "hook")
-
-
-def _is_own_status_line(value: Any) -> bool:
-    return isinstance(value, dict) and runs(value.get("command"), "statusline")
 
 
 def _settings(text: str | None) -> dict[str, Any] | None:
     try:
-        value = json.loads("{}" if text is None or blank(text) else text.removeprefix("\ufeff"))
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(value, dict):
+        value = {} if text is None or blank(text) else check(text)
+    except NotMergeableError:
         return None
     return {key: each for key, each in value.items() if each != {} or key not in _BY_CLIENT}
 

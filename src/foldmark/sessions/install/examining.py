@@ -4,13 +4,12 @@ import json
 import re
 import shutil
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.sessions.install.changes import InstallError
-from foldmark.sessions.install.entries import BEGIN, runs
+from foldmark.sessions.install.entries import BEGIN, is_own_status_line
 from foldmark.sessions.install.json_text import NotMergeableError
 from foldmark.sessions.install.locations import PLAIN, Places, exists
 from foldmark.sessions.install.plan import declared, settings_in
@@ -55,14 +54,13 @@ def installed_plugin(places: Places, version: str) -> InstalledPlugin | None:
     if not has_files and market is None and enabled is None:
         return None
     program = _program(places.plugins / PROGRAM) if has_files else None
-    line: Any = settings.get("statusLine")
     return InstalledPlugin(
         str(places.plugins),
         program,
         program is not None and _is_current(places, program, version),
         True if places.root else enabled,
         exists(places.plugins / SERVER),
-        isinstance(line, dict) and runs(line.get("command"), "statusline"),
+        is_own_status_line(settings.get("statusLine")),
         any(BEGIN in _text(path) for path in places.prompts),
         settings.get("disableAllHooks") is not True,
     )

@@ -4,12 +4,11 @@ All functions except `check` and `blank` need a text that `check` accepts.
 """
 
 import json
-import re
+from codecs import BOM_UTF8
 from typing import Any
 
 from foldmark.core.errors import FoldmarkError
-
-_BLANK = re.compile(r"[ \t\r\n]*")
+from foldmark.wires import spans
 
 
 class NotMergeableError(FoldmarkError):
@@ -42,61 +41,54 @@ def blank(text: str | None) -> bool:
 
 def raw(text: str, key: str) -> str:
     """Return the value of a member as it is written. Raises KeyError."""
-    _, begin, end = _members(text)[key]
-    return text[begin:end]
+    data = text.encode()
+    _, begin, end = _members(data)[key]
+    return data[begin:end].decode()
 
 
 def put(text: str, key: str, value: Any) -> str:
     """Return the text with another value of a member, or with a new member at the end. Its layout is that of the first
     member: the same indentation and line ends, or everything on one line."""
-    newline = "\r\n" if "\r\n" in text else "\n"
-    members = _members(text)
-    begin = _skip(text, text.startswith("\ufeff")) + 1
-    gap = text[begin : _skip(text, begin)] if members else f"{newline}  "
+    data = text.encode()
+    newline, members, begin = "\r\n" if "\r\n" in text else "\n", _members(data), data.index(b"{") + 1
+    gap = data[begin : min(at for at, _, _ in members.values())].decode() if members else f"{newline}  "
     indent = gap.rpartition("\n")[2] if "\n" in gap else None
     written = json.dumps(value, ensure_ascii=False, indent=indent).replace("\n", f"{newline}{indent}")
     if key in members:
         return put_raw(text, key, written)
     last = max((end for _, _, end in members.values()), default=begin)
-    rest = text[last:] if members else newline + text[_skip(text, begin) :]
-    return f"{text[:last]}{',' if members else ''}{gap}{json.dumps(key)}: {written}{rest}"
+    rest = data[last:].decode() if members else newline + data[begin:].decode().lstrip()
+    return f"{data[:last].decode()}{',' if members else ''}{gap}{json.dumps(key)}: {written}{rest}"
 
 
 def put_raw(text: str, key: str, written: str) -> str:
     """Return the text with the JSON `written` as the value of a member. Raises KeyError."""
-    _, begin, end = _members(text)[key]
-    return text[:begin] + written + text[end:]
+    data = text.encode()
+    _, begin, end = _members(data)[key]
+    return spans.edited(data, [(begin, end, written.encode())]).decode()
 
 
 def remove(text: str, key: str) -> str:
     """Return the text without a member. It undoes `put` exactly if the object was not empty. Raises KeyError."""
-    members = _members(text)
+    data = text.encode()
+    members = _members(data)
     begin, _, end = members.pop(key)
     before = max((other for _, _, other in members.values() if other < begin), default=None)
     behind = min((other for other, _, _ in members.values() if other > begin), default=None)
-    if before is not None:
-        return text[:before] + text[end:]
-    return text[:begin] + text[behind:] if behind is not None else f"{text[:begin].rstrip()}{text[end:].lstrip()}"
+    if before is not None or behind is not None:
+        left = data[:begin] + data[behind:] if before is None else data[:before] + data[end:]
+    else:
+        left = data[:begin].rstrip() + data[end:].lstrip()
+    return left.decode()
 
 
-def _members(text: str) -> dict[str, tuple[int, int, int]]:
+def _members(data: bytes) -> dict[str, tuple[int, int, int]]:
     """Return the offsets of the members of the object: of the key, of the value and of its end."""
-    members: dict[str, tuple[int, int, int]] = {}
-    position = _skip(text, _skip(text, text.startswith("\ufeff")) + 1)
-    while text[position] != "}":
-        key, end = _DECODER.raw_decode(text, position)
-        value = _skip(text, _skip(text, end) + 1)
-        _, end = _DECODER.raw_decode(text, value)
-        members[key] = position, value, end
-        position = _skip(text, end)
-        if text[position] == ",":
-            position = _skip(text, position + 1)
+    members, at = dict[str, tuple[int, int, int]](), data.index(b"{")
+    for key, begin, end in spans.members(data.replace(BOM_UTF8, b"   ", 1) if data.startswith(BOM_UTF8) else data):
+        members[key] = data.index(b'"', at), begin, end
+        at = end
     return members
-
-
-def _skip(text: str, at: int) -> int:
-    found = _BLANK.match(text, at)
-    return found.end() if found else at
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -6,13 +6,12 @@ hand. A record in Foldmark's data folder holds their originals. It is written fi
 can be undone byte for byte.
 """
 
-import hashlib
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -28,25 +27,20 @@ from foldmark.sessions.install.changes import (
     look,
     refuse_protected,
 )
-from foldmark.sessions.install.entries import BEGIN, FileKind, PromptFile, ServersFile, SettingsFile, is_same, runs
+from foldmark.sessions.install.entries import BEGIN, FileKind, PromptFile, SettingsFile, is_own_status_line, is_same
 from foldmark.sessions.install.json_text import NotMergeableError, blank, check
 from foldmark.sessions.install.locations import MARKET, PLAIN, Places, exists, user_places
 from foldmark.sessions.install.plugins import FOLDERS, PLUGIN, PLUGINS, SERVER, plugin_changes, plugin_files
 from foldmark.sessions.new_file import PREFIX, SUFFIX
 from foldmark.settings import user_folders
 from foldmark.stores.folders import make_folder
+from foldmark.wires.lenient_json import member
 
 _REMOVE = ("plugin", "marketplace", "remove", MARKET, "--scope", "user")
 """Claude Code uninstalls the plugins of a marketplace together with it."""
 
 _UNKNOWN = "not found"
 """What it says of a marketplace that only its settings name, as on a new machine; these are edited by hand then."""
-
-_OLD_RECORD, _OLD_BACKUP, _NO_FILE = "foldmark-install.json", ".foldmark-backup", "none"
-_OLD_FILES = ("skills/trim/SKILL.md", "skills/rollover/SKILL.md", "commands/fm.md")
-"""What an installation before the plugins wrote into Claude Code's folder."""
-
-T = TypeVar("T")
 
 
 class InstallOptions(Struct, frozen=True):
@@ -84,41 +78,17 @@ class InstallPlan(Struct, frozen=True):
 
 
 class _Part(Struct, frozen=True):
-    """A file that is edited by hand: its name in the record, its path, its editor, and whether it gets new entries.
-    Without an editor, an older installation wrote the whole file."""
+    """A file that is edited by hand: its name in the record, its path, and its editor."""
 
     name: str
     path: Path
-    kind: FileKind | None
-    is_wanted: bool = False
+    kind: FileKind
 
 
 class _Record(Struct, frozen=True):
     """The content of each file before Foldmark by the part's name; None if there was no file."""
 
     files: dict[str, bytes | None] = {}
-
-
-class _OldEntry(Struct, frozen=True):
-    """A file in the record of an older installation; all are hashes."""
-
-    original: str | None
-    written: tuple[str, ...]
-    backups: tuple[str, ...] = ()
-
-
-class _OldRecord(Struct, frozen=True):
-    files: dict[str, _OldEntry] = {}
-
-
-class _State(Struct, frozen=True):
-    """What earlier installations left: the files of the record, the originals that it and an older record know, the
-    originals of files that nobody changed since an older installation, and the files that only served that one."""
-
-    record: FileChange
-    originals: dict[str, bytes | None]
-    exact: dict[str, bytes | None]
-    leftovers: list[FileChange]
 
 
 def install(places: Places, options: InstallOptions, environment: Mapping[str, str]) -> InstallPlan:
@@ -156,7 +126,8 @@ def uninstall(places: Places, environment: Mapping[str, str]) -> InstallPlan:
 
 def plan_install(places: Places, options: InstallOptions, environment: Mapping[str, str]) -> InstallPlan:
     """Plan an installation, with the record first, so that it can always be undone. Raises InstallError."""
-    state, originals = _state(places), {}
+    record, known = _record(places)
+    originals = dict(known)
     market, enabled = declared(places)
     needed: list[tuple[str, ...]] = [] if places.root or enabled is not None else [("plugin", "install", PLUGIN)]
     if not places.root and (market is None or os.path.realpath(market) != os.path.realpath(places.plugins)):
@@ -165,35 +136,35 @@ def plan_install(places: Places, options: InstallOptions, environment: Mapping[s
     changes = _plugins(places, options)
     done = _folder_outcomes(places, changes)
     for part in _parts(places, options, environment):
-        change, notes, base = _edited(part, state, places)
-        if part.is_wanted:
-            # A file without anything of Foldmark's is a new original.
-            is_new = part.name not in state.originals or base == change.before
-            originals[part.name] = base if is_new else state.originals[part.name]
-        changes.append(change)
-        if part.is_wanted or change.after != change.before:
-            done.append(InstallOutcome(str(part.path), change.action, notes, (change,)))
-    changes = [*(change for change in changes if change.after != change.before), *state.leftovers]
+        change, base = _without(part, known, places)
+        with _naming(part):
+            text, notes = part.kind.put_in(_text(change.before))
+        if part.name not in known or base == change.before:  # a file without anything of Foldmark's is a new original
+            originals[part.name] = base
+        changes.append(replace(change, after=_content(text)))
+        done.append(InstallOutcome(str(part.path), changes[-1].action, notes, (changes[-1],)))
+    changes = [change for change in changes if change.after != change.before]
     if changes or commands:
-        record = msgspec.json.encode(_Record({**state.originals, **originals}))
-        changes.insert(0, replace(state.record, after=record))
+        changes.insert(0, replace(record, after=msgspec.json.encode(_Record(originals))))
     refuse_protected(changes)
     return InstallPlan([*done, *told], changes, commands)
 
 
 def _plan_removal(places: Places, environment: Mapping[str, str]) -> InstallPlan:
     """Plan a removal, with the record last, so that it can be repeated if it is interrupted. Raises InstallError."""
-    state = _state(places)
+    record, known = _record(places)
     commands, done = _commands([] if declared(places) == (None, None) else [_REMOVE], environment)
     changes = _plugins(places, None)
     done += _folder_outcomes(places, changes)
-    for part in sorted(_parts(places), key=lambda part: part.name not in state.originals):
-        change, _, base = _edited(part, state, places)
+    for part in sorted(_parts(places), key=lambda part: part.name not in known):
+        change, base = _without(part, known, places)
+        change = replace(change, after=base)
         if change.after != change.before and change.real not in [other.real for other in changes]:
-            is_exact = base is not None and base == state.originals.get(part.name)
+            is_exact = base is not None and base == known.get(part.name)
             changes.append(change)
             done.append(InstallOutcome(str(part.path), "restored" if is_exact else change.action, (), (change,)))
-    changes += [*state.leftovers, *([] if state.record.before is None else [replace(state.record, after=None)])]
+    if record.before is not None:
+        changes.append(replace(record, after=None))
     refuse_protected(changes)
     return InstallPlan(done, changes, commands)
 
@@ -202,8 +173,7 @@ def _tidy(places: Places) -> None:
     """Remove files that a killed process left unfinished, and folders that are empty now."""
     own = [places.plugins / name for name in FOLDERS]
     folders = {*own, *(path for folder in own for path in folder.rglob("*") if path.is_dir()), places.plugins}
-    folders |= {places.folder, places.folder / "skills", *((places.folder / name).parent for name in _OLD_FILES)}
-    inner_first = sorted(folders, key=lambda folder: -len(folder.parts))
+    inner_first = sorted({*folders, places.folder}, key=lambda folder: -len(folder.parts))
     for folder in (*inner_first, *places.record.parents[:2], *((places.root,) if places.root else ())):
         for unfinished in folder.glob(f"{PREFIX}*{SUFFIX}"):
             unfinished.unlink()
@@ -236,45 +206,39 @@ def _parts(
     places: Places, options: InstallOptions | None = None, environment: Mapping[str, str] | None = None
 ) -> list[_Part]:
     """Return the files that an installation edits by hand or, without options, that one may have edited."""
-    wanted = options is not None
-    options = options or InstallOptions()
-    program = PLAIN if places.root else options.program
-    shadowed = _shadowed_status_line(places, environment or {}) if wanted else None
-    settings = SettingsFile(program, shadowed, options.replace_status_line)
-    chosen = (_prompt(places),) if options.prompt else ()
-    prompts = zip(("CLAUDE.md", ".claude/CLAUDE.md"), places.prompts, strict=False)
+    program = options.program if options and places.root is None else PLAIN
+    shadowed = _shadowed_status_line(places, environment or {}) if options else None
+    settings = SettingsFile(program, shadowed, options is not None and options.replace_status_line)
+    prompts = {*places.prompts} if options is None else {_prompt(places)} if options.prompt else set()
+    names = zip(("CLAUDE.md", ".claude/CLAUDE.md"), places.prompts, strict=False)
     return [
-        _Part("settings.json", places.settings, settings, wanted),
-        *(_Part(name, path, PromptFile(program), wanted) for name, path in prompts if not wanted or path in chosen),
-        _Part(places.mcp.name, places.mcp, ServersFile()),
-        *(_Part(name, places.folder / name, None) for name in _OLD_FILES),
+        _Part("settings.json", places.settings, settings),
+        *(_Part(name, path, PromptFile(program)) for name, path in names if path in prompts),
     ]
 
 
-def _edited(part: _Part, state: _State, places: Places) -> tuple[FileChange, tuple[str, ...], bytes | None]:
-    """Return the change of a file, notes for the person, and its content without Foldmark. Raises InstallError."""
-    change = look(part.path, 0o644, places.root)
+@contextmanager
+def _naming(part: _Part) -> Iterator[None]:
+    """Name the file in an error of its editor."""
     try:
-        base = _without(part, change.before, state)
-        if not part.kind or not part.is_wanted:
-            return replace(change, after=base), (), base
-        text, notes = part.kind.put_in(_text(change.before))
+        yield
     except NotMergeableError as error:
         raise InstallError(f"{one_line(str(part.path))}: {error}") from None
-    return replace(change, after=_content(text)), notes, base
 
 
-def _without(part: _Part, content: bytes | None, state: _State) -> bytes | None:
-    """Return the content of a file without Foldmark: its original if nobody else changed what it says."""
-    if content is None or part.name in state.exact:
-        return state.exact.get(part.name) if content is not None else None
-    if part.kind is None:
-        return content
-    text, original = _text(content) or "", _text(state.originals.get(part.name))
-    left = part.kind.take_out(text, original)
-    if part.name in state.originals and is_same(left, original):
-        return state.originals[part.name]
-    return None if left != text and original is None and blank(left.strip("{} \t\r\n")) else _content(left)
+def _without(part: _Part, originals: Mapping[str, bytes | None], places: Places) -> tuple[FileChange, bytes | None]:
+    """Return a file as it is, and its content without Foldmark: its original if nobody else changed what it says.
+    Raises InstallError."""
+    found = look(part.path, 0o644, places.root)
+    if found.before is None:
+        return found, None
+    text, original = _text(found.before) or "", _text(originals.get(part.name))
+    with _naming(part):
+        left = part.kind.take_out(text, original)
+    if part.name in originals and is_same(left, original):
+        return found, originals[part.name]
+    is_ours = left != text and original is None and blank(left.strip("{} \t\r\n"))
+    return found, None if is_ours else _content(left)
 
 
 def declared(places: Places) -> tuple[str | None, bool | None]:
@@ -285,8 +249,8 @@ def declared(places: Places) -> tuple[str | None, bool | None]:
     except NotMergeableError:  # reported when the file is edited
         return None, None
     folder, enabled = (
-        _at(settings, "extraKnownMarketplaces", MARKET, "source", "path"),
-        _at(settings, "enabledPlugins", PLUGIN),
+        member(settings, "extraKnownMarketplaces", MARKET, "source", "path"),
+        member(settings, "enabledPlugins", PLUGIN),
     )
     return folder if isinstance(folder, str) else None, None if enabled is None else enabled is not False
 
@@ -294,12 +258,6 @@ def declared(places: Places) -> tuple[str | None, bool | None]:
 def settings_in(path: Path) -> dict[str, Any]:
     """Return what a settings file says. Raises InstallError and NotMergeableError."""
     return check(_text(look(path, 0).before) or "{}")
-
-
-def _at(value: Any, *keys: str) -> Any:
-    for key in keys:
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
 
 
 def _commands(
@@ -329,42 +287,16 @@ def _shadowed_status_line(places: Places, environment: Mapping[str, str]) -> str
         line = settings_in(settings).get("statusLine")
     except FoldmarkError:
         return None
-    return str(settings) if isinstance(line, dict) and not runs(line.get("command"), "statusline") else None
+    return str(settings) if isinstance(line, dict) and not is_own_status_line(line) else None
 
 
-def _state(places: Places) -> _State:
-    """Return what earlier installations left.
-
-    No text in an older record is used as a path, because the file may come with somebody else's project.
-    """
-    found, record = _read(places.record, None, _Record)
-    old_file, old = _read(places.folder / _OLD_RECORD, places.root, _OldRecord)
-    state = _State(found, {}, {}, [])
-    for part in _parts(places):
-        entry = old.files.get(part.name, _OldEntry(None, ()))
-        paths = sorted(part.path.parent.glob(f"{part.path.name}{_OLD_BACKUP}*")) if entry.backups else []
-        copies = [look(path, 0) for path in paths if path.is_file() and not path.is_symlink()]
-        copies = [copy for copy in copies if _hash(copy.before) in entry.backups]
-        state.leftovers.extend(replace(copy, after=None) for copy in copies)
-        content = look(part.path, 0, places.root).before if entry.written else None
-        for original in (None, *(copy.before for copy in copies)):
-            if _hash(original) == entry.original:
-                state.originals[part.name] = original
-                if _hash(content) in entry.written:
-                    state.exact[part.name] = original
-    if old_file.before is not None:
-        state.leftovers.append(replace(old_file, after=None))
-    state.originals.update(record.files)
-    return state
-
-
-def _read(path: Path, inside: Path | None, kind: type[T]) -> tuple[FileChange, T]:
-    """Return a record's file and its content, empty if it cannot be read."""
-    found = look(path, 0o600, inside)
+def _record(places: Places) -> tuple[FileChange, dict[str, bytes | None]]:
+    """Return the file of the record, and the originals in it; none if it cannot be read."""
+    found = look(places.record, 0o600)
     try:
-        return found, msgspec.json.decode(found.before or b"{}", type=kind)
+        return found, msgspec.json.decode(found.before or b"{}", type=_Record).files
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return found, kind()
+        return found, {}
 
 
 @contextmanager
@@ -379,10 +311,6 @@ def _undoable(places: Places) -> Iterator[None]:
         project = " --project" if places.root else ""
         remedy = f"repeat it, or take back what was done with `foldmark uninstall claude{project}`"
         raise InstallError(f"{why}; {remedy}") from None
-
-
-def _hash(content: bytes | None) -> str:
-    return _NO_FILE if content is None else hashlib.sha256(content).hexdigest()
 
 
 def _text(content: bytes | None) -> str | None:

@@ -5,9 +5,7 @@ a session, and not from the copy that it makes. So it is enough to write the fol
 """
 
 import json
-from collections.abc import Iterator, Mapping
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -21,6 +19,7 @@ PLUGIN = f"{MARKET}@{MARKET}"
 """The plugin's name in Claude Code's settings and commands."""
 
 PLUGINS = (MARKET, "foldmark-edit")
+_TEMPLATES = Path(__file__).parent / "marketplace"
 _BOTH = "both/"
 """The folder of the templates that each plugin gets: a plugin can load modules from its own folder only."""
 
@@ -43,11 +42,10 @@ def plugin_files(program: str, version: str, mcp: bool, catalog: bool = True) ->
     `mcp` and `catalog` select the MCP server, and the list that makes the folder a marketplace.
     """
     left_out = {SERVER: not mcp, _CATALOG: not catalog}
-    templates = _templates(files(__package__) / "marketplace")
     return {
-        name: _filled(name, text, program, version)
-        for template, text in templates
-        for name in _places(template)
+        name: _filled(name, template.read_bytes().decode(), program, version)
+        for template in _files(_TEMPLATES)
+        for name in _places(template.relative_to(_TEMPLATES).as_posix())
         if not left_out.get(name)
     }
 
@@ -99,16 +97,7 @@ def write_again(plugin: str, program: str, version: str) -> None:
 
 def skill_template(name: str) -> str:
     """Return the text of a skill: `trim`, `rollover` or `fm`. `{foldmark}` in it stands for the program."""
-    path = files(__package__) / "marketplace" / MARKET / "skills" / name / "SKILL.md"
-    return path.read_bytes().decode()
-
-
-def _templates(folder: Traversable, prefix: str = "") -> Iterator[tuple[str, str]]:
-    for entry in folder.iterdir():
-        if entry.is_dir():
-            yield from _templates(entry, f"{prefix}{entry.name}/")
-        else:
-            yield prefix + entry.name, entry.read_bytes().decode()
+    return (_TEMPLATES / MARKET / "skills" / name / "SKILL.md").read_bytes().decode()
 
 
 def _filled(name: str, template: str, program: str, version: str) -> bytes:

@@ -255,30 +255,6 @@ DELETE FROM memo_tags WHERE memo = :memo
 -- Removes a memo.
 DELETE FROM memos WHERE id = :memo
 
--- name: embedders
--- The embedding models with vectors, and the event up to which these exist.
-SELECT fingerprint, until FROM embedders
-
--- name: add_embedder
--- Adds and locks an embedding model, and returns its key.
-INSERT INTO embedders (fingerprint) VALUES (:fingerprint)
-ON CONFLICT (fingerprint) DO UPDATE SET fingerprint = excluded.fingerprint RETURNING key
-
--- part: of_model
-embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
-
--- name: drop_vectors
--- Removes all vectors of a model.
-DELETE FROM vectors WHERE <<of_model>>
-
--- name: drop_signatures
--- Removes all signatures of a model.
-DELETE FROM signatures WHERE <<of_model>>
-
--- name: drop_embedder
--- Removes a model.
-DELETE FROM embedders WHERE fingerprint = :fingerprint
-
 -- name: wrong_rows
 -- Each agent's row, beside the values that its events give.
 SELECT a.id, a.head, a.last, a.messages, a.tokens, a.open_turn, a.asked, a.killed, a.deleted, a.archived,

@@ -111,8 +111,6 @@ _NOT_AT_THE_TOP = ("$schema", "oneOf", "anyOf", "allOf", "enum", "not")
 """Members that Anthropic and OpenAI refuse at the top level. The server checks the arguments anyway."""
 _PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """Anthropic: "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"."""
-_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-"""Members that hold schemas by name."""
 
 
 def _parameters(schema: Any) -> dict[str, Any]:
@@ -138,6 +136,9 @@ def _parameters(schema: Any) -> dict[str, Any]:
 
 def _check(schema: dict[str, Any]) -> None:
     from jsonschema import Draft202012Validator, FormatChecker, SchemaError
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
 
     try:
         # Without formats: the server validates patterns.
@@ -148,40 +149,19 @@ def _check(schema: dict[str, Any]) -> None:
     for name in schema.get("properties", {}):
         if not _PROPERTY.fullmatch(name):
             raise CommandError(f"its parameter {name[:40]!r} has a name that not every model accepts")
-    for part in _parts(schema):
+    inside = Registry[Any]().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+    parts: list[Any] = [schema]
+    for part in parts:
+        parts += DRAFT202012.subresources_of(part)
+        if isinstance(part, bool):
+            continue
         target = part.get("$ref", part.get("$dynamicRef", "#"))
         if not target.startswith("#") or ("$id" in part and part is not schema):
             raise CommandError(f"its schema refers to another one, {target[:80]!r}")
-        if target.startswith("#/") and not _resolves(schema, target):
-            raise CommandError(f"its schema refers to {target[:80]!r}, which does not exist")
-
-
-def _parts(schema: Any) -> Iterator[dict[str, Any]]:
-    """Yield a valid schema and all schemas inside it."""
-    if isinstance(schema, list):
-        for each in schema:
-            yield from _parts(each)
-    if not isinstance(schema, dict):
-        return
-    yield schema
-    for key, value in schema.items():
-        if key in _NAMED and isinstance(value, dict):
-            for each in value.values():
-                yield from _parts(each)
-        elif key not in ("enum", "const", "default", "examples"):
-            yield from _parts(value)
-
-
-def _resolves(schema: Any, pointer: str) -> bool:
-    for step in pointer[2:].split("/"):
-        key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(schema, list) and key.isascii() and key.isdigit() and len(key) < 6:
-            schema = schema[int(key)] if int(key) < len(schema) else None
-        else:
-            schema = schema.get(key) if isinstance(schema, dict) else None
-        if schema is None:
-            return False
-    return True
+        try:
+            inside.lookup(target)
+        except Unresolvable:
+            raise CommandError(f"its schema refers to {target[:80]!r}, which does not exist") from None
 
 
 MOST_RESULT = 100_000

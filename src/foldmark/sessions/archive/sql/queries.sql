@@ -97,14 +97,18 @@ SELECT coalesce(max(id), 0) FROM messages
 -- The number of messages that an FTS5 expression finds, and the last of these, up to so many.
 SELECT count(*), max(id) FROM (SELECT rowid AS id FROM words WHERE words MATCH :wanted LIMIT :most)
 
--- name: best
--- The best messages for an FTS5 expression from message `first` on: the key, if it is a trimmed copy, and the message.
-SELECT m.key, f.why IS 'trim', m.id FROM words w JOIN messages m ON m.id = w.rowid JOIN files f ON f.id = m.file
-WHERE w.words MATCH :wanted AND w.rowid >= :first
-    AND (:since IS NULL OR m.moment >= :since) AND (:before IS NULL OR m.moment < :before)
+-- part: passes
+(:since IS NULL OR m.moment >= :since) AND (:before IS NULL OR m.moment < :before)
     AND (:agent IS NULL OR substr(f.session, 1, length(:agent)) = :agent)
-    AND (:tool IS NULL OR lower(m.tool) = :tool) AND CASE WHEN :role IS NULL THEN m.role <> 'client' ELSE m.role = :role END AND :visible IS NULL
+    AND (:tool IS NULL OR lower(m.tool) = :tool) AND (:role IS NULL OR m.role = :role) AND :visible IS NULL
     AND (:files IS NULL OR f.id IN (SELECT value FROM json_each(:files)))
+
+-- name: best
+-- The best messages for an FTS5 expression from message `first` on: the key, the tool, the role, if it is a trimmed
+-- copy, and the message.
+SELECT m.key, m.tool, m.role, f.why IS 'trim', m.id FROM words w JOIN messages m ON m.id = w.rowid JOIN files f ON f.id = m.file
+WHERE w.words MATCH :wanted AND w.rowid >= :first
+    AND <<passes>>
 ORDER BY w.rank, m.id LIMIT :most
 
 -- name: passing
@@ -112,20 +116,14 @@ ORDER BY w.rank, m.id LIMIT :most
 SELECT m.id FROM messages o JOIN messages m ON m.key = o.key AND m.role IN ('user', 'assistant')
     JOIN files f ON f.id = m.file
 WHERE o.id = :id
-    AND (:since IS NULL OR m.moment >= :since) AND (:before IS NULL OR m.moment < :before)
-    AND (:agent IS NULL OR substr(f.session, 1, length(:agent)) = :agent)
-    AND (:tool IS NULL OR lower(m.tool) = :tool) AND CASE WHEN :role IS NULL THEN m.role <> 'client' ELSE m.role = :role END AND :visible IS NULL
-    AND (:files IS NULL OR f.id IN (SELECT value FROM json_each(:files)))
+    AND <<passes>>
 ORDER BY f.why IS 'trim', m.id LIMIT 1
 
 -- name: fitting
--- Those of some messages, ids as JSON, that pass the filters: the key, if it is a trimmed copy, and the message.
-SELECT m.key, f.why IS 'trim', m.id FROM messages m JOIN files f ON f.id = m.file
+-- Those of some messages, ids as JSON, that pass the filters, as in `best`.
+SELECT m.key, m.tool, m.role, f.why IS 'trim', m.id FROM messages m JOIN files f ON f.id = m.file
 WHERE m.id IN (SELECT value FROM json_each(:ids))
-    AND (:since IS NULL OR m.moment >= :since) AND (:before IS NULL OR m.moment < :before)
-    AND (:agent IS NULL OR substr(f.session, 1, length(:agent)) = :agent)
-    AND (:tool IS NULL OR lower(m.tool) = :tool) AND CASE WHEN :role IS NULL THEN m.role <> 'client' ELSE m.role = :role END AND :visible IS NULL
-    AND (:files IS NULL OR f.id IN (SELECT value FROM json_each(:files)))
+    AND <<passes>>
 
 -- name: around
 -- For each of some messages, ids as JSON, by its number: its file, then itself and up to `reach` messages before and
@@ -150,31 +148,23 @@ FROM messages m JOIN files f ON f.id = m.file WHERE m.id = :id
 
 -- Vectors. Only messages of a person or a model have some, and of several copies only the first.
 
--- name: embedders
--- The embedding models with vectors, and the message up to which these exist.
-SELECT fingerprint, until FROM embedders
-
--- name: add_embedder
--- Adds an embedding model and returns its key.
-INSERT INTO embedders (fingerprint) VALUES (:fingerprint)
-ON CONFLICT (fingerprint) DO UPDATE SET fingerprint = excluded.fingerprint RETURNING key
-
 -- name: advance_embedder
 -- Stores the message up to which vectors exist.
 UPDATE embedders SET until = max(until, :until) WHERE key = :embedder
 
--- name: to_embed
--- The next messages without vectors, each with its place.
-SELECT m.id, m.file, m.line, m.offset, m.part FROM messages m
-WHERE m.id > :until AND m.id <= :last AND m.role IN ('user', 'assistant') AND NOT EXISTS (
+-- part: is_first
+m.role IN ('user', 'assistant') AND NOT EXISTS (
     SELECT 1 FROM messages o WHERE o.key = m.key AND o.role IN ('user', 'assistant') AND o.id < m.id
 )
-ORDER BY m.id LIMIT :most
 
--- name: message_before
--- The place of the message before one in its file.
-SELECT line, offset, part FROM messages WHERE file = :file AND (offset, part) < (:offset, :part)
-ORDER BY offset DESC, part DESC LIMIT 1
+-- name: to_embed
+-- The next messages without vectors, each with its place and that of the message before it in its file.
+SELECT m.id, m.file, m.line, m.offset, m.part, b.line, b.offset, b.part
+FROM messages m LEFT JOIN messages b ON b.id = (
+    SELECT id FROM messages WHERE file = m.file AND (offset, part) < (m.offset, m.part)
+    ORDER BY offset DESC, part DESC LIMIT 1
+)
+WHERE m.id > :until AND m.id <= :last AND <<is_first>> ORDER BY m.id LIMIT :most
 
 -- name: save_vectors
 -- Stores the vectors of a message, unless it is gone.
@@ -187,7 +177,7 @@ INSERT OR REPLACE INTO signatures SELECT id, :embedder, :signature FROM messages
 -- name: signatures
 -- The next signatures of a model after a message.
 SELECT message, signatures FROM signatures
-WHERE message > :after AND embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
+WHERE message > :after AND <<of_model>>
 ORDER BY message LIMIT :page
 
 -- name: vectors
@@ -195,29 +185,13 @@ ORDER BY message LIMIT :page
 SELECT m.id, v.vectors FROM json_each(:ids) i JOIN messages m ON m.id = i.value
     JOIN messages o ON o.key = m.key AND o.role IN ('user', 'assistant')
     JOIN vectors v ON v.message = o.id
-    AND v.embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
+    AND v.<<of_model>>
 WHERE m.role IN ('user', 'assistant')
 
 -- name: coverage
 -- The number of messages with vectors of a model, the number of all, and the bytes of the vectors.
-SELECT (SELECT count(*) FROM messages m WHERE m.id <= e.until AND m.role IN ('user', 'assistant') AND NOT EXISTS (
-        SELECT 1 FROM messages o WHERE o.key = m.key AND o.role IN ('user', 'assistant') AND o.id < m.id
-    )),
-    (SELECT count(*) FROM messages m WHERE m.role IN ('user', 'assistant') AND NOT EXISTS (
-        SELECT 1 FROM messages o WHERE o.key = m.key AND o.role IN ('user', 'assistant') AND o.id < m.id
-    )),
+SELECT (SELECT count(*) FROM messages m WHERE m.id <= e.until AND <<is_first>>),
+    (SELECT count(*) FROM messages m WHERE <<is_first>>),
     (SELECT coalesce(sum(length(vectors)), 0) FROM vectors WHERE embedder = e.key)
         + (SELECT coalesce(sum(length(signatures)), 0) FROM signatures WHERE embedder = e.key)
 FROM (SELECT max(key) AS key, coalesce(max(until), 0) AS until FROM embedders WHERE fingerprint = :fingerprint) e
-
--- name: drop_vectors
--- Removes all vectors of a model.
-DELETE FROM vectors WHERE embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
-
--- name: drop_signatures
--- Removes all signatures of a model.
-DELETE FROM signatures WHERE embedder = (SELECT key FROM embedders WHERE fingerprint = :fingerprint)
-
--- name: drop_embedder
--- Removes a model.
-DELETE FROM embedders WHERE fingerprint = :fingerprint
