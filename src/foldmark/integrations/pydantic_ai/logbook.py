@@ -12,13 +12,23 @@ from foldmark.core.assembly.wire import HINT
 from foldmark.core.events import Event, Summary
 from foldmark.core.ports import Snapshot, Transaction
 from foldmark.core.segments import END
-from foldmark.integrations.pydantic_ai.messages import Entry, Json, data_of, dump, head_of, kept_in, restore, split
+from foldmark.integrations.pydantic_ai.messages import (
+    Entry,
+    data_of,
+    dump,
+    envelope_of,
+    head_of,
+    kept_in,
+    restore,
+    split,
+)
 from foldmark.integrations.pydantic_ai.pieces import Fragment, Known, plain
 from foldmark.integrations.pydantic_ai.recorded import Recorded, Sought, stamp
 from foldmark.log import Agent
 from foldmark.operations.summaries import provider_summary
 from foldmark.request.exchanges import visible_except
 from foldmark.request.standing import Standing
+from foldmark.wires.parts import Data
 
 
 class Logbook:
@@ -157,7 +167,7 @@ class Logbook:
         body = (e for e, entry in zip(known, entries, strict=True) if e is not None and not entry.standing)
         return next((piece.head for piece in self.pieces(moment, islice(body, 1))), None)
 
-    def _data(self, message: ModelMessage, entry: Entry, dumped: Any, head: int | None) -> Json | None:
+    def _data(self, message: ModelMessage, entry: Entry, dumped: Any, head: int | None) -> Data | None:
         if dumped is None:
             return None
         envelope, parts = dumped
@@ -167,14 +177,14 @@ class Logbook:
         beside = {"message": envelope} if head is None else {"of": head}
         return data_of(entry, parts, {**beside, "standing": True} if entry.standing else beside)
 
-    def _sum_up(self, entry: Entry, data: Json | None, behind: Sequence[int]) -> int:
+    def _sum_up(self, entry: Entry, data: Data | None, behind: Sequence[int]) -> int:
         def decision(moment: Snapshot, at: Standing) -> Summary:
             return provider_summary(moment, at, data, visible_except(moment, at, behind))
 
         time = stamp(entry.time)
         return self._agent.operate(decision, actor="system", content=entry.text, created_at=time).event_id
 
-    def _append_entry(self, message: ModelMessage, entry: Entry, data: Json | None, *, opens: bool) -> int:
+    def _append_entry(self, message: ModelMessage, entry: Entry, data: Data | None, *, opens: bool) -> int:
         agent, time = self._agent, stamp(entry.time)
         if entry.person and opens and not self._joins and (message.run_id is None or message.run_id != self._run):
             agent.end_turn(created_at=time)
@@ -214,7 +224,7 @@ class Logbook:
         for head, pairs in groupby(read, lambda pair: head_of(pair[0])):
             self._load_message(moment, head, list(pairs))
 
-    def _load_message(self, moment: Snapshot, head: int, read: Sequence[tuple[Event, Json | None]]) -> None:
+    def _load_message(self, moment: Snapshot, head: int, read: Sequence[tuple[Event, Data | None]]) -> None:
         first = read[0][0] if read[0][0].id == head else _event(moment, head)
         envelope, pairs = _envelope(moment, first), [(event, own) for event, own in read if own]
         whole = restore(envelope, pairs) if envelope else None
@@ -227,20 +237,14 @@ class Logbook:
             self._pieces[event.id] = Fragment(event.id, event.kind, event.answers, head, message, tuple(made), standing)
 
 
-def _envelope(moment: Snapshot, first: Event | None) -> Json | None:
+def _envelope(moment: Snapshot, first: Event | None) -> Data:
     """Return the message that begins with an event, without its parts."""
-    envelope = _message(first)
-    said = envelope.get("instructions") if envelope else None
-    if envelope and isinstance(said, dict):
-        before = _message(_event(moment, said.get("as"))) or {}
-        return {**envelope, "instructions": before.get("instructions")}
+    envelope = envelope_of(first)
+    said = envelope.get("instructions")
+    if isinstance(said, dict):
+        return {**envelope, "instructions": envelope_of(_event(moment, said.get("as"))).get("instructions")}
     return envelope
 
 
 def _event(moment: Snapshot, named: Any) -> Event | None:
     return selections.event(moment, named) if isinstance(named, int) and 0 < named <= END else None
-
-
-def _message(event: Event | None) -> Json | None:
-    envelope = (kept_in(event) or {}).get("message") if event else None
-    return envelope if isinstance(envelope, dict) else None

@@ -7,8 +7,8 @@ the part that it led to, in a request to the previous one.
 
 The data of an event holds the JSON of its parts under the key `pydantic_ai`, from which the identical message is
 restored. The first event of a message also holds the rest of the message; the others name that event. The event's own
-text is not repeated: `said` is the part with that text, and `field` its place in the part. Fields with the default
-values of their class are left out.
+text is not stored twice (`repeated`), nor are the arguments of which it is the JSON. Fields with the default values of
+their class are left out.
 """
 
 import dataclasses
@@ -16,6 +16,7 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -42,7 +43,9 @@ from pydantic_ai.messages import (
 from foldmark.core import codec
 from foldmark.core.assembly.eviction import OPAQUE, forms
 from foldmark.core.events import Event
-from foldmark.wires.parts import SEALED
+from foldmark.integrations.repeated import packed, unpacked
+from foldmark.wires.lenient_json import as_object
+from foldmark.wires.parts import SEALED, Data
 
 OMITTED = UserPromptPart("[Earlier conversation omitted.]", timestamp=datetime.fromtimestamp(0, UTC))
 """Precedes a context that does not begin with a request. It is recognized by its time and never recorded."""
@@ -54,16 +57,14 @@ NO_RESULT = {"foldmark": "no result"}
 class Entry(NamedTuple):
     """One message of a conversation, and the parts that it was made from.
 
-    `at` are the indices of its parts in the message, `said` is the index of the part with `text` (None if there is
-    none), and `time` is the time of the message. For a call, `text` is its arguments as JSON and `args` the same as a
-    value. A prompt comes from a `person`; a retry prompt of Pydantic AI itself comes from the system. `standing` marks
-    the system prompt that an agent begins with.
+    `at` are the indices of its parts in the message, and `time` is the time of the message. For a call, `text` is its
+    arguments as JSON and `args` the same as a value. A prompt comes from a `person`; a retry prompt of Pydantic AI
+    itself comes from the system. `standing` marks the system prompt that an agent begins with.
     """
 
     kind: str
     text: str
     at: tuple[int, ...]
-    said: int | None = None
     time: datetime | None = None
     call_id: str = ""
     name: str = ""
@@ -120,25 +121,25 @@ def standing_prompt(message: ModelMessage) -> list[SystemPromptPart]:
 def _said(part: Any, index: int, time: datetime | None, *, standing: bool, request: bool) -> Entry | None:
     match part:
         case SystemPromptPart():
-            return Entry("system", part.content, (index,), index, part.timestamp, standing=standing)
+            return Entry("system", part.content, (index,), part.timestamp, standing=standing)
         case UserPromptPart():
-            return Entry("user", prompt_text(part.content), (index,), index, part.timestamp, person=True)
+            return Entry("user", prompt_text(part.content), (index,), part.timestamp, person=True)
         case ToolReturnPart():
             failed = part.outcome in ("failed", "retried")
             return _result(part, _readable(part), index, failed=failed)
         case RetryPromptPart() if part.tool_name is not None:
             return _result(part, part.model_response(), index, failed=True)
         case RetryFeedbackPart() | RetryPromptPart():
-            return Entry("user", part.model_response(), (index,), index, part.timestamp)
+            return Entry("user", part.model_response(), (index,), part.timestamp)
         case CompactionPart() if _stands_for_something(part, request=request):
-            return Entry("summary", part.content or OPAQUE, (index,), index if part.content else None, time)
+            return Entry("summary", part.content or OPAQUE, (index,), time)
         case TextPart():
-            return Entry("assistant", part.content, (index,), index, time)
+            return Entry("assistant", part.content, (index,), time)
         case SpeechPart():
-            return Entry("assistant", str(part.transcript or ""), (index,), index, time)
+            return Entry("assistant", str(part.transcript or ""), (index,), time)
         case ToolCallPart():
             args, text = _arguments(part.args)
-            return Entry("tool_call", text, (index,), index, time, part.tool_call_id, part.tool_name, args)
+            return Entry("tool_call", text, (index,), time, part.tool_call_id, part.tool_name, args)
         case _:
             return None
 
@@ -160,7 +161,7 @@ def _readable(part: ToolReturnPart[Any]) -> str:
 
 
 def _result(part: ToolReturnPart[Any] | RetryPromptPart, text: str, index: int, *, failed: bool) -> Entry:
-    return Entry("tool_result", text, (index,), index, part.timestamp, part.tool_call_id, failed=failed)
+    return Entry("tool_result", text, (index,), part.timestamp, part.tool_call_id, failed=failed)
 
 
 def _arguments(args: Any) -> tuple[Any, str]:
@@ -206,13 +207,10 @@ def _is_own(part: Any) -> bool:
 # The data of an event
 
 KEY = "pydantic_ai"
-_FIELDS = {"tool_call": "args"}
 _TELLING = {"kind", "part_kind"}
 
-Json = dict[str, Any]
 
-
-def dump(message: ModelMessage) -> tuple[Json, list[Json]] | None:
+def dump(message: ModelMessage) -> tuple[Data, list[Data]] | None:
     """Return a message without its parts, and the parts, as JSON values; None if they cannot be JSON."""
     try:
         (whole,) = ModelMessagesTypeAdapter.dump_python([message], mode="json", fallback=repr, warnings=False)
@@ -225,21 +223,10 @@ def dump(message: ModelMessage) -> tuple[Json, list[Json]] | None:
     return envelope, parts
 
 
-def data_of(entry: Entry, parts: Sequence[Json], beside: Json) -> Json:
+def data_of(entry: Entry, parts: Sequence[Data], beside: Data) -> Data:
     """Return the data of an entry's event; `beside` is `{"message": …}` or `{"of": id}`."""
-    own = [dict(parts[index]) for index in entry.at]
-    found: Json = {**beside, "parts": own}
-    if entry.said is not None:
-        said = entry.at.index(entry.said)
-        field = _FIELDS.get(entry.kind, "content")
-        value = own[said].get(field)
-        if value == entry.text:
-            del own[said][field]
-            found |= {"said": said, "field": field}
-        elif field == "args" and isinstance(value, dict) and value == entry.args:
-            del own[said][field]
-            found |= {"said": said, "field": "args as JSON"}
-    return {KEY: found}
+    own = packed([parts[index] for index in entry.at], [(entry.text, "text"), (entry.args, "args")])
+    return {KEY: {**beside, "parts": own}}
 
 
 def as_given(event: Event) -> str:
@@ -247,7 +234,7 @@ def as_given(event: Event) -> str:
     return "user" if event.kind == "client" else event.kind
 
 
-def kept_in(event: Event) -> Json | None:
+def kept_in(event: Event) -> Data | None:
     """Return the data of an event under `KEY`; None for an event that is not from Pydantic AI."""
     data = event.data or {}
     kept = (forms(event) if event.kind == "summary" else data).get(KEY)
@@ -260,10 +247,15 @@ def head_of(event: Event) -> int:
     return head if isinstance(head, int) and 0 < head < event.id else event.id
 
 
-def restore(envelope: Json, events: Sequence[tuple[Event, Json]]) -> tuple[ModelMessage, list[list[Any]]] | None:
+def envelope_of(first: Event | None) -> Data:
+    """Return the message that begins with an event, without its parts; empty if there is none."""
+    return as_object(as_object(first and kept_in(first)).get("message"))
+
+
+def restore(envelope: Data, events: Sequence[tuple[Event, Data]]) -> tuple[ModelMessage, list[list[Any]]] | None:
     """Return the message that these events record, and the parts of each event; None if it can no longer be read."""
     try:
-        parts = [_whole(event, kept) for event, kept in events]
+        parts = [unpacked(kept["parts"], partial(_original, event)) for event, kept in events]
         text = json.dumps([{**envelope, "parts": [part for own in parts for part in own]}])
         (message,) = ModelMessagesTypeAdapter.validate_json(text)
     except (ValueError, TypeError, RecursionError):
@@ -273,17 +265,11 @@ def restore(envelope: Json, events: Sequence[tuple[Event, Json]]) -> tuple[Model
     return (message, shared) if sum(map(len, shared)) == len(message.parts) else None
 
 
-def _whole(event: Event, kept: Json) -> list[Json]:
-    parts: list[Json] = [dict(part) for part in kept["parts"]]
-    match kept.get("field"):
-        case "args as JSON":
-            parts[kept["said"]]["args"] = msgspec.json.decode(event.content)
-        case "args" | "content" as field:
-            parts[kept["said"]][field] = event.content
-    return parts
+def _original(event: Event, place: str) -> Any:
+    return msgspec.json.decode(event.content) if place == "args" else event.content
 
 
-def _bare(value: Mapping[str, Any], made: Any) -> Json:
+def _bare(value: Mapping[str, Any], made: Any) -> Data:
     """Return the fields of a dataclass as JSON, without those that have their default values."""
     usual = {f.name: f.default for f in dataclasses.fields(made) if f.name not in _TELLING}
     # The types must be equal as well, because 1 == True.

@@ -16,9 +16,10 @@ from foldmark.core.agents import AgentRecord
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, Segments, intersect, normal
-from foldmark.integrations.pydantic_ai.messages import Entry, as_given, head_of, kept_in
+from foldmark.integrations.pydantic_ai.messages import Entry, as_given, envelope_of, head_of, kept_in
 from foldmark.log import Agent
 from foldmark.request.standing import Standing, of_kind
+from foldmark.wires.lenient_json import filled_text
 
 _PAGE = 500
 _Key = tuple[str, str, str | None]
@@ -155,9 +156,7 @@ def _take(index: int, event_id: int | None, found: list[int | None], used: set[i
 def _run_of(moment: Snapshot, event_id: int) -> str | None:
     event = selections.event(moment, event_id)
     head = selections.event(moment, head_of(event)) if event else None
-    envelope = (kept_in(head) or {}).get("message") if head else None
-    run_id = envelope.get("run_id") if isinstance(envelope, dict) else None
-    return run_id if isinstance(run_id, str) else None
+    return filled_text(envelope_of(head).get("run_id"))
 
 
 def _lineage(moment: Snapshot, at: Standing) -> Segments:
