@@ -28,8 +28,8 @@ from msgspec import Struct, structs
 
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.request import BOUND, Compacted, Kept, Piece, ToolCall, shifted
-from foldmark.dialects.anthropic.blocks import COMPACTION, answer_blocks, joined
-from foldmark.wires.anthropic import THINKING, USE, Block
+from foldmark.dialects.anthropic.blocks import COMPACTION, answer_blocks, blocks_in, joined
+from foldmark.wires.anthropic import THINKING, USE, Block, is_thinking
 
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
 """The `anthropic-beta` that a request with `block_binding` needs."""
@@ -151,20 +151,20 @@ def bind(body_of: Callable[[], Mapping[str, Any]], pieces: Sequence[Piece]) -> t
     """Return the pieces of an answer; each thinking block also stores the content that it is bound to, and a requested
     compaction stores the content that it replaces. `body_of` returns the body of the request; it is called only if the
     body is needed."""
-    thought = any(isinstance(piece, Kept) and _is_thought(piece.block) for piece in pieces)
+    thought = any(isinstance(piece, Kept) and is_thinking(piece.block) for piece in pieces)
     if not thought and not any(isinstance(piece, Compacted) for piece in pieces):
         return tuple(pieces)
     body = body_of()
     prefix, before = _Prefix(body.get("system", ()), body.get("tools", ())), None
     bound: dict[str, dict[str, Any]] = {}
-    for role, block in _blocks(body["messages"]):
-        if _is_thought(block):
+    for role, block in blocks_in(body["messages"]):
+        if is_thinking(block):
             before = mark(block)
         else:
             prefix.add(role, block)
     replaced = prefix.replaced() if "compaction" in body else None
     for block in _as_sent(pieces):
-        if not _is_thought(block):
+        if not is_thinking(block):
             prefix.add("assistant", block)
             continue
         bound[mark(block)] = {"model": body.get("model"), "prefix": prefix.own, "after": before}
@@ -175,7 +175,7 @@ def bind(body_of: Callable[[], Mapping[str, Any]], pieces: Sequence[Piece]) -> t
 def _with(piece: Piece, bound: Mapping[str, dict[str, Any]], replaced: dict[str, str] | None) -> Piece:
     if isinstance(piece, Compacted) and replaced is not None:
         return structs.replace(piece, items=(*piece.items[:-1], {**piece.items[-1], BOUND: replaced}))
-    if isinstance(piece, Kept) and _is_thought(piece.block):
+    if isinstance(piece, Kept) and is_thinking(piece.block):
         known = bound.get(mark(piece.block))
         return piece if known is None else Kept({**piece.block, BOUND: known})
     return piece
@@ -201,12 +201,12 @@ def keep_valid(messages: list[Block], system: Sequence[Block], tools: Sequence[B
     Of the blocks with a matching prefix, the longest unbroken chain that ends with the newest one stays. A block
     without a hash comes from another program, or was recorded before hashes existed.
     """
-    found = list(_blocks(messages))
-    last = next((at for at in range(len(found) - 1, -1, -1) if _is_thought(found[at][1])), -1)
+    found = list(blocks_in(messages))
+    last = next((at for at in range(len(found) - 1, -1, -1) if is_thinking(found[at][1])), -1)
     prefix = _Prefix(system, tools) if binds and last >= 0 else None
     fitting: list[tuple[Block, Any]] = []
     for role, block in found[: last + 1]:
-        if not _is_thought(block):
+        if not is_thinking(block):
             if prefix is not None:
                 prefix.add(role, block)
             continue
@@ -226,8 +226,8 @@ def staying(body: Mapping[str, Any], compaction: Mapping[str, Any]) -> set[str]:
     """Return the marks of a request's thinking blocks that stay valid when a requested compaction replaces the messages
     that they are bound to."""
     prefix, behind, found = _Prefix(body.get("system", ()), body.get("tools", ())), False, set[str]()
-    for role, block in _blocks(body["messages"]):
-        if not _is_thought(block):
+    for role, block in blocks_in(body["messages"]):
+        if not is_thinking(block):
             prefix.add(role, block)
             behind = behind or compaction.get(BOUND, 0) == prefix.replaced()
         elif behind:
@@ -247,10 +247,10 @@ def sent(prompt: Prompt, body: Mapping[str, Any]) -> dict[str, str]:
     """Return the thinking blocks of a request made from `prompt`, as a mapping of marks to the models that made the
     blocks, empty if unknown."""
     models = {}
-    for block in (block for step in prompt.steps for block in step.kept if _is_thought(block)):
+    for block in (block for step in prompt.steps for block in step.kept if is_thinking(block)):
         bound = block.get(BOUND)
         models[mark(block)] = str(bound.get("model") or "") if isinstance(bound, dict) else ""
-    marks = [mark(block) for _, block in _blocks(body["messages"]) if _is_thought(block)]
+    marks = [mark(block) for _, block in blocks_in(body["messages"]) if is_thinking(block)]
     return {each: models.get(each, "") for each in marks}
 
 
@@ -262,17 +262,9 @@ def mark(block: Mapping[str, Any]) -> str:
 
 def _only(messages: list[Block], stay: set[int]) -> None:
     for message in messages:
-        content = [block for block in message["content"] if not _is_thought(block) or id(block) in stay]
+        content = [block for block in message["content"] if not is_thinking(block) or id(block) in stay]
         message["content"][:] = content
     joined(messages)
-
-
-def _is_thought(block: Mapping[str, Any]) -> bool:
-    return isinstance(kind := block.get("type"), str) and kind in THINKING
-
-
-def _blocks(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Block]]:
-    return ((message["role"], block) for message in messages for block in message["content"])
 
 
 def _chained(before: str, new: bytes, block: Mapping[str, Any]) -> str:
