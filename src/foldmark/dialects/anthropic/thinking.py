@@ -19,7 +19,7 @@ Sources, autumn 2026: platform.claude.com/docs/en/build-with-claude/thinking, /t
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -30,6 +30,7 @@ from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.request import BOUND, Compacted, Kept, Piece, ToolCall, shifted
 from foldmark.dialects.anthropic.blocks import COMPACTION, answer_blocks, blocks_in, joined
 from foldmark.wires.anthropic import THINKING, USE, Block, is_thinking
+from foldmark.wires.lenient_json import as_object, as_text, member
 
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
 """The `anthropic-beta` that a request with `block_binding` needs."""
@@ -134,12 +135,19 @@ class _Prefix:
         """Include a block that is not thinking."""
         new = b"" if role == self.role else role.encode() + b"\n"
         if block["type"] == COMPACTION:
-            bound, self.own, new = block.get(BOUND), self._fixed, role.encode() + b"\n"
-            known = bound if isinstance(bound, dict) else {}
+            known, self.own, new = as_object(block.get(BOUND)), self._fixed, role.encode() + b"\n"
             self.instead = str(known["prefix"]) if known.get("fixed") == self._fixed else None
         elif self.instead is not None:
             self.instead = _chained(self.instead, new, block)
         self.own, self.role = _chained(self.own, new, block), role
+
+    def thoughts(self, blocks: Iterable[tuple[str, Block]]) -> Iterator[Block]:
+        """Include blocks, each with its role, and yield the thinking among them, when all before it is included."""
+        for role, block in blocks:
+            if is_thinking(block):
+                yield block
+            else:
+                self.add(role, block)
 
     def replaced(self) -> dict[str, str] | None:
         """Return the content that a compaction of everything so far replaces; None if the API would join the compaction
@@ -157,16 +165,10 @@ def bind(body_of: Callable[[], Mapping[str, Any]], pieces: Sequence[Piece]) -> t
     body = body_of()
     prefix, before = _Prefix(body.get("system", ()), body.get("tools", ())), None
     bound: dict[str, dict[str, Any]] = {}
-    for role, block in blocks_in(body["messages"]):
-        if is_thinking(block):
-            before = mark(block)
-        else:
-            prefix.add(role, block)
+    for block in prefix.thoughts(blocks_in(body["messages"])):
+        before = mark(block)
     replaced = prefix.replaced() if "compaction" in body else None
-    for block in _as_sent(pieces):
-        if not is_thinking(block):
-            prefix.add("assistant", block)
-            continue
+    for block in prefix.thoughts(("assistant", each) for each in _as_sent(pieces)):
         bound[mark(block)] = {"model": body.get("model"), "prefix": prefix.own, "after": before}
         before = mark(block)
     return tuple(_with(piece, bound, replaced) for piece in pieces)
@@ -203,23 +205,17 @@ def keep_valid(messages: list[Block], system: Sequence[Block], tools: Sequence[B
     """
     found = list(blocks_in(messages))
     last = next((at for at in range(len(found) - 1, -1, -1) if is_thinking(found[at][1])), -1)
-    prefix = _Prefix(system, tools) if binds and last >= 0 else None
-    fitting: list[tuple[Block, Any]] = []
-    for role, block in found[: last + 1]:
-        if not is_thinking(block):
-            if prefix is not None:
-                prefix.add(role, block)
-            continue
-        bound = block.get(BOUND)
-        if prefix is not None and isinstance(bound, dict) and bound.get("prefix") in (prefix.own, prefix.instead):
-            fitting.append((block, bound.get("after")))
+    if binds and last >= 0:
+        prefix, fitting = _Prefix(system, tools), list[Block]()
+        for block in prefix.thoughts(found[: last + 1]):
+            if member(block, BOUND, "prefix") in (prefix.own, prefix.instead or prefix.own):
+                fitting.append(block)
+        begin = max(len(fitting) - 1, 0)
+        while begin and member(fitting[begin], BOUND, "after") == mark(fitting[begin - 1]):
+            begin -= 1
+        _only(messages, set(map(id, fitting[begin:])))
     for _, block in found:
         block.pop(BOUND, None)
-    if prefix is not None:
-        begin = max(len(fitting) - 1, 0)
-        while begin and fitting[begin][1] == mark(fitting[begin - 1][0]):
-            begin -= 1
-        _only(messages, {id(block) for block, _ in fitting[begin:]})
 
 
 def staying(body: Mapping[str, Any], compaction: Mapping[str, Any]) -> set[str]:
@@ -246,10 +242,8 @@ def without(body: Mapping[str, Any]) -> dict[str, Any]:
 def sent(prompt: Prompt, body: Mapping[str, Any]) -> dict[str, str]:
     """Return the thinking blocks of a request made from `prompt`, as a mapping of marks to the models that made the
     blocks, empty if unknown."""
-    models = {}
-    for block in (block for step in prompt.steps for block in step.kept if is_thinking(block)):
-        bound = block.get(BOUND)
-        models[mark(block)] = str(bound.get("model") or "") if isinstance(bound, dict) else ""
+    kept = (block for step in prompt.steps for block in step.kept if is_thinking(block))
+    models = {mark(block): as_text(member(block, BOUND, "model")) for block in kept}
     marks = [mark(block) for _, block in blocks_in(body["messages"]) if is_thinking(block)]
     return {each: models.get(each, "") for each in marks}
 
