@@ -10,7 +10,7 @@ instructions, which an import does not read (`is_instruction`).
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ import msgspec
 
 from foldmark.core.patterns import pattern
 from foldmark.wires.lenient_json import filled_text, member
-
-Data = dict[str, Any]
+from foldmark.wires.parts import Data
+from foldmark.wires.repeated import packed, unpacked
 
 REMINDER, _END = "<system-reminder>", "\n</system-reminder>"
 
@@ -36,11 +36,8 @@ def is_injected(text: str) -> bool:
 
 _ROLE = "renderedRole"
 _KEPT = ("attachment", "rendered", _ROLE)
-_PART = "text_part"
-"""Stands for a part of the text: its first character and its length."""
-
 _SHORT = 24
-"""The number of characters from which a text is such a part."""
+"""The number of characters from which a part of the text is kept as its place: its first character and its length."""
 
 LOCAL_COMMAND = "local_command"
 """The subtype of a system record with a command that Claude Code carried out by itself, or its output."""
@@ -77,10 +74,14 @@ def is_instruction(about: Any, model: str | None) -> bool:
 def kept(record: Data, texts: Sequence[str]) -> Data:
     """Return an attachment with one text, without the parts of that text, for an export; of any other only its role."""
     role = {_ROLE: record[_ROLE]} if record.get(_ROLE) in ("user", "system") else {}
-    try:
-        return {name: _packed(record[name], texts[0]) for name in _KEPT if name in record} if len(texts) == 1 else role
-    except ValueError:
+    if len(texts) != 1:
         return role
+
+    def place_of(value: Any) -> list[int] | None:
+        at = texts[0].find(value) if isinstance(value, str) and len(value) >= _SHORT else -1
+        return None if at < 0 else [at, len(value)]
+
+    return {name: packed(record[name], place_of) for name in _KEPT if name in record}
 
 
 def told_again(about: Any, text: str) -> Data | None:
@@ -89,7 +90,7 @@ def told_again(about: Any, text: str) -> Data | None:
     if not isinstance(about, dict):
         return None
     try:
-        found = {name: _unpacked(value, text) for name, value in about.items() if name in _KEPT}
+        found = {name: unpacked(value, partial(_part, text)) for name, value in about.items() if name in _KEPT}
     except ValueError:
         found = {}
     if isinstance(found.get("attachment"), dict):
@@ -101,34 +102,11 @@ def told_again(about: Any, text: str) -> Data | None:
     return {"attachment": attached, "rendered": [{"content": text}], _ROLE: "user"}
 
 
-def _packed(value: Any, text: str) -> Any:
-    match value:
-        case str() if len(value) >= _SHORT and (begin := text.find(value)) >= 0:
-            return {_PART: [begin, len(value)]}
-        case dict():
-            if _PART in value:
-                raise ValueError
-            return {name: _packed(each, text) for name, each in value.items()}
-        case list():
-            return [_packed(each, text) for each in value]
-        case _:
-            return value
-
-
-def _unpacked(value: Any, text: str) -> Any:
-    match value:
-        case {"text_part": [int() as begin, int() as length]}:
-            if not 0 <= begin <= begin + length <= len(text):
-                raise ValueError("the text of an attachment has changed")
+def _part(text: str, place: Any) -> str:
+    match place:
+        case [int() as begin, int() as length] if 0 <= begin <= begin + length <= len(text):
             return text[begin : begin + length]
-        case {"text_part": _}:
-            raise ValueError("a part of a text is not named by its place and length")
-        case dict():
-            return {name: _unpacked(each, text) for name, each in value.items()}
-        case list():
-            return [_unpacked(each, text) for each in value]
-        case _:
-            return value
+    raise ValueError("the text of an attachment has changed")
 
 
 def _rendered(messages: Any) -> list[str] | None:
@@ -228,8 +206,9 @@ def _entries(attached: Data, name: str) -> list[Data]:
     return [{**(each if isinstance(each, dict) else {".": each}), "#": at} for at, each in enumerate(entries, 1)]
 
 
-def _plain(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
+def _plain(value: Any, *kinds: type) -> str:
+    """Return a text, or a number as JSON. Raises TypeError for a value of another type."""
+    if type(value) not in kinds:
         raise TypeError
     return value if isinstance(value, str) else _json(value)
 
@@ -256,7 +235,7 @@ def _thousands(number: int) -> str:
 
 def _numbered(file: Data) -> str:
     """Return the content of a file as the client's tool shows it."""
-    if content := _plain(file["content"]):
+    if content := _plain(file["content"], str):
         lines = enumerate(re.split(r"\r?\n", content), file.get("startLine", 1))
         return "\n".join(f"{number}\t{line}" for number, line in lines)
     if file["totalLines"] != 0:
@@ -265,7 +244,8 @@ def _numbered(file: Data) -> str:
 
 
 _FORMS: dict[str | None, Callable[[Any], str]] = {
-    None: _plain,
+    None: lambda value: _plain(value, str),
+    "number": lambda value: _plain(value, int, float),
     "json": _json,
     "short": lambda text: text if len(text) <= 2000 else f"{text[:2000]}\n... (truncated)",
     "bytes": _bytes,

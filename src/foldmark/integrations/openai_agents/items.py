@@ -5,7 +5,7 @@ event stands for a whole item.
 
 The event's own content is not stored twice (`repeated`). `data["openai_agents"]` of the event holds
 
-- `as`: the item; what it repeats is the number of a block among `data["blocks"]`, or null for the event's text;
+- `as`: the item; the place of what it repeats is the number of a block among `data["blocks"]`, -1 for the event's text;
 - `before`: how many of the first `data["blocks"]` are items before it: the model's thinking;
 - `with`: the event with the model's thinking in the same answer, if that is another event;
 - `left`: the event that held this thinking and the item that it led to, which was popped;
@@ -26,12 +26,13 @@ from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.request import block_in
-from foldmark.integrations.repeated import packed, unpacked
 from foldmark.wires import responses
 from foldmark.wires.lenient_json import as_object, as_text
 from foldmark.wires.parts import CallMessage, Part, TextMessage
+from foldmark.wires.repeated import packed, unpacked
 
 KEY, DIALECT = "openai_agents", "openai"
+_TEXT = -1
 
 NO_MESSAGE = TextMessage("assistant", "")
 """The message of items that say nothing."""
@@ -78,7 +79,8 @@ def data_of(thoughts: Sequence[Any], item: Any = msgspec.UNSET, message: Part = 
     about: dict[str, Any] = {"before": len(thoughts)} if thoughts else {}
     with suppress(LookupError, ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError):
         if item is not msgspec.UNSET:
-            about["as"] = packed(item, [(text, None), *((_original(each), at) for at, each in enumerate(every))])
+            repeated = [(text, _TEXT), *((_original(each), at) for at, each in enumerate(every))]
+            about["as"] = packed(item, lambda value: next((at for each, at in repeated if each == value), None))
         data = {**({"blocks": every} if every else {}), KEY: about}
         if json.dumps(_items(msgspec.json.decode(msgspec.json.encode(data)), well_formed(text))) == source:
             return data
@@ -128,7 +130,7 @@ def _items(data: Mapping[str, Any], text: str) -> list[Any]:
     blocks = data.get("blocks", [])
     items = list(blocks[: about.get("before", 0)])
     if "as" in about:
-        items.append(unpacked(about["as"], lambda at: text if at is None else _original(blocks[at])))
+        items.append(unpacked(about["as"], lambda at: text if at == _TEXT else _original(blocks[at])))
     return items
 
 

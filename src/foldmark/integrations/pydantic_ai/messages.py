@@ -43,9 +43,9 @@ from pydantic_ai.messages import (
 from foldmark.core import codec
 from foldmark.core.assembly.eviction import OPAQUE, forms
 from foldmark.core.events import Event
-from foldmark.integrations.repeated import packed, unpacked
 from foldmark.wires.lenient_json import as_object
 from foldmark.wires.parts import SEALED, Data
+from foldmark.wires.repeated import packed, unpacked
 
 OMITTED = UserPromptPart("[Earlier conversation omitted.]", timestamp=datetime.fromtimestamp(0, UTC))
 """Precedes a context that does not begin with a request. It is recognized by its time and never recorded."""
@@ -225,8 +225,12 @@ def dump(message: ModelMessage) -> tuple[Data, list[Data]] | None:
 
 def data_of(entry: Entry, parts: Sequence[Data], beside: Data) -> Data:
     """Return the data of an entry's event; `beside` is `{"message": …}` or `{"of": id}`."""
-    own = packed([parts[index] for index in entry.at], [(entry.text, "text"), (entry.args, "args")])
-    return {KEY: {**beside, "parts": own}}
+    own = [parts[index] for index in entry.at]
+
+    def place_of(value: Any) -> str | None:
+        return "text" if value == entry.text else "args" if value == entry.args else None
+
+    return {KEY: {**beside, "parts": packed(own, place_of)}}
 
 
 def as_given(event: Event) -> str:

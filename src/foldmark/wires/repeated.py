@@ -1,25 +1,24 @@
-"""Store a JSON value of another library without what its event holds anyway: the event's text, an image, arguments.
+"""Store another program's JSON without what its event holds anyway: its text, an image, arguments. Pure.
 
-In place of each such value stands its `PLACE`, by which the caller knows it.
+In place of each such value stands an object with its `PLACE`, which the caller chooses and understands.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 PLACE = "foldmark_place"
 """The only member of an object that stands for another value."""
 
 
-def packed(value: Any, repeated: Sequence[tuple[Any, Any]]) -> Any:
-    """Return a JSON value with places in place of the texts and objects that it repeats, each given with its place."""
-    if value and isinstance(value, str | dict):
-        for original, place in repeated:
-            if value == original:
-                return {PLACE: place}
+def packed(value: Any, place_of: Callable[[Any], Any]) -> Any:
+    """Return a JSON value with places in place of what it repeats. `place_of` returns the place of a text or an object,
+    which is no object itself; None for what is not repeated."""
+    if value and isinstance(value, str | dict) and (place := place_of(value)) is not None:
+        return {PLACE: place}
     if isinstance(value, dict):
-        members = {name: packed(each, repeated) for name, each in value.items()}
+        members = {name: packed(each, place_of) for name, each in value.items()}
         return {PLACE: members} if members.keys() == {PLACE} else members
-    return [packed(each, repeated) for each in value] if isinstance(value, list) else value
+    return [packed(each, place_of) for each in value] if isinstance(value, list) else value
 
 
 def unpacked(value: Any, original: Callable[[Any], Any]) -> Any:
