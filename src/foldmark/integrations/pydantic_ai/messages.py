@@ -21,24 +21,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import msgspec
-from pydantic_ai.messages import (
-    BinaryContent,
-    CachePoint,
-    CompactionPart,
-    FileUrl,
-    ModelMessage,
-    ModelMessagesTypeAdapter,
-    ModelRequest,
-    RetryFeedbackPart,
-    RetryPromptPart,
-    SpeechPart,
-    SystemPromptPart,
-    TextContent,
-    TextPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
+from pydantic_ai import messages as sdk
 
 from foldmark.core import codec
 from foldmark.core.assembly.eviction import OPAQUE, forms
@@ -47,7 +30,7 @@ from foldmark.wires.lenient_json import as_object
 from foldmark.wires.parts import SEALED, Data
 from foldmark.wires.repeated import packed, unpacked
 
-OMITTED = UserPromptPart("[Earlier conversation omitted.]", timestamp=datetime.fromtimestamp(0, UTC))
+OMITTED = sdk.UserPromptPart("[Earlier conversation omitted.]", timestamp=datetime.fromtimestamp(0, UTC))
 """Precedes a context that does not begin with a request. It is recognized by its time and never recorded."""
 
 NO_RESULT = {"foldmark": "no result"}
@@ -74,13 +57,13 @@ class Entry(NamedTuple):
     standing: bool = False
 
 
-def split(message: ModelMessage, *, opens: bool) -> list[Entry]:
+def split(message: sdk.ModelMessage, *, opens: bool) -> list[Entry]:
     """Return the entries of a message in order; none for parts that Foldmark has added, or an empty message left by an
     interrupted run.
 
     `opens` is True for the first request of a history, which holds the agent's own system prompt.
     """
-    request, time = isinstance(message, ModelRequest), message.timestamp
+    request, time = isinstance(message, sdk.ModelRequest), message.timestamp
     standing = len(standing_prompt(message)) if opens else 0
     found: list[Entry] = []
     silent: list[int] = []
@@ -100,7 +83,7 @@ def split(message: ModelMessage, *, opens: bool) -> list[Entry]:
             found.append(entry._replace(at=(*silent, *entry.at)))
             silent = []
     body = [entry for entry in found if not entry.standing]
-    left_empty = isinstance(message, ModelRequest) and message.state == "interrupted" and not message.parts
+    left_empty = isinstance(message, sdk.ModelRequest) and message.state == "interrupted" and not message.parts
     if silent and body:
         found[-1] = found[-1]._replace(at=(*found[-1].at, *silent))
     elif not body and not (own and not silent) and not left_empty:
@@ -108,11 +91,11 @@ def split(message: ModelMessage, *, opens: bool) -> list[Entry]:
     return found
 
 
-def standing_prompt(message: ModelMessage) -> list[SystemPromptPart]:
+def standing_prompt(message: sdk.ModelMessage) -> list[sdk.SystemPromptPart]:
     """Return the system prompt that a request begins with."""
-    found: list[SystemPromptPart] = []
+    found: list[sdk.SystemPromptPart] = []
     for part in message.parts:
-        if not isinstance(part, SystemPromptPart) or part.scope == "request" or part.context_id is not None:
+        if not isinstance(part, sdk.SystemPromptPart) or part.scope == "request" or part.context_id is not None:
             break
         found.append(part)
     return found
@@ -120,38 +103,38 @@ def standing_prompt(message: ModelMessage) -> list[SystemPromptPart]:
 
 def _said(part: Any, index: int, time: datetime | None, *, standing: bool, request: bool) -> Entry | None:
     match part:
-        case SystemPromptPart():
+        case sdk.SystemPromptPart():
             return Entry("system", part.content, (index,), part.timestamp, standing=standing)
-        case UserPromptPart():
+        case sdk.UserPromptPart():
             return Entry("user", prompt_text(part.content), (index,), part.timestamp, person=True)
-        case ToolReturnPart():
+        case sdk.ToolReturnPart():
             failed = part.outcome in ("failed", "retried")
             return _result(part, _readable(part), index, failed=failed)
-        case RetryPromptPart() if part.tool_name is not None:
+        case sdk.RetryPromptPart() if part.tool_name is not None:
             return _result(part, part.model_response(), index, failed=True)
-        case RetryFeedbackPart() | RetryPromptPart():
+        case sdk.RetryFeedbackPart() | sdk.RetryPromptPart():
             return Entry("user", part.model_response(), (index,), part.timestamp)
-        case CompactionPart() if _stands_for_something(part, request=request):
+        case sdk.CompactionPart() if _stands_for_something(part, request=request):
             return Entry("summary", part.content or OPAQUE, (index,), time)
-        case TextPart():
+        case sdk.TextPart():
             return Entry("assistant", part.content, (index,), time)
-        case SpeechPart():
+        case sdk.SpeechPart():
             return Entry("assistant", str(part.transcript or ""), (index,), time)
-        case ToolCallPart():
+        case sdk.ToolCallPart():
             args, text = _arguments(part.args)
             return Entry("tool_call", text, (index,), time, part.tool_call_id, part.tool_name, args)
         case _:
             return None
 
 
-def _stands_for_something(part: CompactionPart, *, request: bool) -> bool:
+def _stands_for_something(part: sdk.CompactionPart, *, request: bool) -> bool:
     """Return True if a compaction can be read. One in a response is for its provider; one without content has
     failed."""
     opaque = (part.provider_details or {}).get(SEALED)
     return bool(part.content or opaque) and (request or part.provider_name is not None)
 
 
-def _readable(part: ToolReturnPart[Any]) -> str:
+def _readable(part: sdk.ToolReturnPart[Any]) -> str:
     """Return a tool's return as the model reads it. A note replaces content that cannot be written as text, such as
     JSON that is nested too deeply."""
     try:
@@ -160,7 +143,7 @@ def _readable(part: ToolReturnPart[Any]) -> str:
         return f"[{type(part.content).__name__} that cannot be written as text]"
 
 
-def _result(part: ToolReturnPart[Any] | RetryPromptPart, text: str, index: int, *, failed: bool) -> Entry:
+def _result(part: sdk.ToolReturnPart[Any] | sdk.RetryPromptPart, text: str, index: int, *, failed: bool) -> Entry:
     return Entry("tool_result", text, (index,), part.timestamp, part.tool_call_id, failed=failed)
 
 
@@ -181,27 +164,29 @@ def prompt_text(content: str | Sequence[Any]) -> str:
     """Return the text of a prompt, with a line for each part that is not text."""
     if isinstance(content, str):
         return content
-    return "\n".join(_named(each) for each in content if not isinstance(each, CachePoint))
+    return "\n".join(_named(each) for each in content if not isinstance(each, sdk.CachePoint))
 
 
 def _named(content: Any) -> str:
     match content:
         case str():
             return content
-        case TextContent():
+        case sdk.TextContent():
             return content.content
-        case BinaryContent():
+        case sdk.BinaryContent():
             return f"[{content.media_type}, {len(content.data):,} bytes]"
-        case FileUrl():
+        case sdk.FileUrl():
             return f"[{getattr(content, 'kind', 'url')} {content.url}]"
         case _:
             return f"[{getattr(content, 'kind', type(content).__name__)}]"
 
 
 def _is_own(part: Any) -> bool:
-    if isinstance(part, ToolReturnPart):
+    if isinstance(part, sdk.ToolReturnPart):
         return bool(part.metadata == NO_RESULT)
-    return isinstance(part, UserPromptPart) and part.timestamp == OMITTED.timestamp and part.content == OMITTED.content
+    return (
+        isinstance(part, sdk.UserPromptPart) and part.timestamp == OMITTED.timestamp and part.content == OMITTED.content
+    )
 
 
 # The data of an event
@@ -210,10 +195,10 @@ KEY = "pydantic_ai"
 _TELLING = {"kind", "part_kind"}
 
 
-def dump(message: ModelMessage) -> tuple[Data, list[Data]] | None:
+def dump(message: sdk.ModelMessage) -> tuple[Data, list[Data]] | None:
     """Return a message without its parts, and the parts, as JSON values; None if they cannot be JSON."""
     try:
-        (whole,) = ModelMessagesTypeAdapter.dump_python([message], mode="json", fallback=repr, warnings=False)
+        (whole,) = sdk.ModelMessagesTypeAdapter.dump_python([message], mode="json", fallback=repr, warnings=False)
         parts = [_bare(part, made) for part, made in zip(whole.pop("parts"), message.parts, strict=True)]
     except (ValueError, TypeError, RecursionError):
         return None
@@ -256,12 +241,12 @@ def envelope_of(first: Event | None) -> Data:
     return as_object(as_object(first and kept_in(first)).get("message"))
 
 
-def restore(envelope: Data, events: Sequence[tuple[Event, Data]]) -> tuple[ModelMessage, list[list[Any]]] | None:
+def restore(envelope: Data, events: Sequence[tuple[Event, Data]]) -> tuple[sdk.ModelMessage, list[list[Any]]] | None:
     """Return the message that these events record, and the parts of each event; None if it can no longer be read."""
     try:
         parts = [unpacked(kept["parts"], partial(_original, event)) for event, kept in events]
         text = json.dumps([{**envelope, "parts": [part for own in parts for part in own]}])
-        (message,) = ModelMessagesTypeAdapter.validate_json(text)
+        (message,) = sdk.ModelMessagesTypeAdapter.validate_json(text)
     except (ValueError, TypeError, RecursionError):
         return None
     made = iter(message.parts)
