@@ -174,21 +174,17 @@ def _without_copies(
         if entry.copies is None
     ]
     copied = {entry.uuid: entry.copies for entry in entries if entry.copies is not None}
-    kept = {
-        line: Compaction(
-            frozenset(
-                uuid
-                for each in compaction.stays
-                for uuid in ((uuids[one] for one in copied[each]) if each in copied else (each,))
-                if uuid is not None
-            ),
-            compaction.behind,
-        )
-        for line, compaction in found.items()
-        if line in uuids
-    }
+
+    def stays(compaction: Compaction) -> Iterator[str | None]:
+        for each in compaction.stays:
+            yield from (uuids[line] for line in copied[each]) if each in copied else (each,)
+
     own = {entry.line for entry in left}
-    return left, {line: each for line, each in kept.items() if line in own}
+    return left, {
+        line: Compaction(frozenset(filter(None, stays(each))), each.behind)
+        for line, each in found.items()
+        if line in own
+    }
 
 
 def leaf_at_end(records: Iterable[tuple[Leaf | None, bool, bool]], leaf: Leaf = Leaf()) -> Leaf:  # noqa: B008

@@ -180,10 +180,7 @@ def replace(agent: Agent, copy: Sequence[Any], first: int = 1) -> None:
 
 def without_last(agent: Agent, copy: Event, rest: Sequence[Any]) -> None:
     """Replace a copy with all of its items except the last."""
-    within = [Segment(copy.agent_id, copy.id, copy.id)]
-    agent.operate(
-        lambda moment, at: provider_summary(moment, at, summary_form(rest), within), actor="system", content=_text(rest)
-    )
+    _summed_up(agent, summary_form(rest), rest, copy.id, copy.id)
 
 
 def add(agent: Agent, items: Sequence[Any]) -> None:
@@ -210,9 +207,9 @@ def take_back(agent: Agent, event: Event) -> bool:
     return True
 
 
-def _summed_up(agent: Agent, form: dict[str, Any], items: Sequence[Any], first: int = 1) -> None:
+def _summed_up(agent: Agent, form: dict[str, Any], items: Sequence[Any], first: int = 1, last: int = END) -> None:
     def decision(moment: Snapshot, at: Standing) -> Summary:
-        return provider_summary(moment, at, form, [Segment(each.agent, first, END) for each in at.visible])
+        return provider_summary(moment, at, form, [Segment(each.agent, first, last) for each in at.visible])
 
     agent.operate(decision, actor="system", content=_text(items))
 

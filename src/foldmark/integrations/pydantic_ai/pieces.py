@@ -54,10 +54,9 @@ def history(
         groups = _ending(groups, last)
     groups = _answered(_side_by_side(groups), last, waiting=waiting)
     # A provider's own summary may come first, unless an agent's prompt has to, which the summary cannot hold.
-    compacted = (
-        bool(groups) and not standing and any(isinstance(part, sdk.CompactionPart) for part in groups[0][0].parts)
-    )
-    if groups and isinstance(groups[0][0].message, sdk.ModelResponse) and not compacted:
+    first = groups[0][0] if groups else _omission()[0]
+    compacted = not standing and any(isinstance(part, sdk.CompactionPart) for part in first.parts)
+    if isinstance(first.message, sdk.ModelResponse) and not compacted:
         groups = [_omission(), *groups]
     made = [_handed(group, standing if index == 0 else ()) for index, group in enumerate(groups)]
     return [each for pair in zip([None, *made], made, strict=False) for each in _alternating(*pair)]
