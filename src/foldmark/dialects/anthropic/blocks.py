@@ -37,23 +37,10 @@ _UNMARKABLE = ("fallback", "mcp_tool_listing", *THINKING)
 # Of an answer
 
 
-def text_kept(block: Mapping[str, Any], after: int, *, apart: bool) -> Iterator[Kept]:
-    """Yield the fields of a text block other than its text; `apart` is True if it directly follows another text
-    block."""
-    about = {name: value for name, value in block.items() if name not in ("type", "text") and value is not None}
-    if block["text"] and (about or apart):
-        yield Kept({"type": "text", **about, **position(after), LENGTH: len(block["text"])})
-
-
-def use_kept(block: Mapping[str, Any]) -> Iterator[Kept]:
-    """Yield the fields of a call other than its arguments, such as the program that made it.
-
-    Calls always come last, because the API refuses text after them.
-    """
-    known = ("type", "id", "name", "input")
-    about = {name: value for name, value in block.items() if name not in known and value is not None}
-    if about:
-        yield Kept({"type": USE, "id": block["id"], **about})
+def beside(block: Block) -> Block:
+    """Return the fields of a text or a call beside the text or the call itself, such as the program that made it."""
+    known = ("text", "id", "name", "input", "type")
+    return {name: value for name, value in block.items() if name not in known and value is not None}
 
 
 def other_kept(block: Block, after: int, kept: int) -> Kept | Compacted:

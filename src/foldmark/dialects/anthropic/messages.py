@@ -8,7 +8,7 @@ from foldmark.core.assembly.media import CONTAINER, Document, Medium
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import AnsweredCall, Calls
 from foldmark.core.codec import well_formed
-from foldmark.core.request import PLAIN, Compacted, Kept, Options, Piece, Stopped, ToolCall, ToolSpec, Usage
+from foldmark.core.request import LENGTH, PLAIN, Compacted, Kept, Options, Piece, Stopped, ToolCall, ToolSpec, Usage
 from foldmark.dialects.anthropic import blocks as blocks_of
 from foldmark.dialects.anthropic import thinking
 from foldmark.dialects.anthropic.blocks import NAME, answer_blocks, markable
@@ -215,7 +215,9 @@ def _read(block: Any, kind: str, length: int, kept: int, *, apart: bool) -> Iter
     if kind == "text":
         if not isinstance(block.get("text"), str):
             raise not_understood(NAME, "a text block has no text")
-        yield from blocks_of.text_kept(block, length, apart=apart)
+        if block["text"] and (apart or blocks_of.beside(block)):
+            about = {**blocks_of.beside(block), **blocks_of.position(length), LENGTH: len(block["text"])}
+            yield Kept({"type": kind, **about})
         yield block["text"]
     elif kind in THINKING:
         if thought := wire.valid_thinking(block):
@@ -224,7 +226,8 @@ def _read(block: Any, kind: str, length: int, kept: int, *, apart: bool) -> Iter
         call_id, name = as_text(block.get("id")), as_text(block.get("name"))
         if not (call_id and name):
             raise not_understood(NAME, "a tool call has no id or no name")
-        yield from blocks_of.use_kept(block)
+        if about := blocks_of.beside(block):  # without a position: calls always come last
+            yield Kept({"type": kind, "id": call_id, **about})
         yield ToolCall(call_id, name, block.get("input", {}))
     elif kind:
         yield blocks_of.other_kept(block, length, kept)

@@ -73,7 +73,10 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     if tools:
         body["tools"] = [{"functionDeclarations": [_tool(tool) for tool in tools]}]
     body["contents"] = contents
-    if generation := _generation(model, options):
+    generation: Json = {} if options.output == PLAIN.output else {"maxOutputTokens": options.output}
+    if thinking := _thinking(model, options.thinking):
+        generation["thinkingConfig"] = thinking
+    if generation:
         body["generationConfig"] = generation
     return body
 
@@ -176,15 +179,6 @@ def _tool(tool: ToolSpec) -> Json:
     if tool.parameters.get("properties"):
         about["parametersJsonSchema"] = {"type": "object", **tool.parameters}
     return about
-
-
-def _generation(model: str, options: Options) -> Json:
-    found: Json = {}
-    if options.output != PLAIN.output:
-        found["maxOutputTokens"] = options.output
-    if thinking := _thinking(model, options.thinking):
-        found["thinkingConfig"] = thinking
-    return found
 
 
 def _thinking(model: str, wanted: str) -> Json:

@@ -58,19 +58,14 @@ def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingPr
     found = order.records()
     return replace(
         found,
-        preserved=_preserved(entries, resumed.links),
+        preserved={
+            entry.line: resumed.links.preserved(entry) or ()
+            for entry in entries
+            if entry.preserved is not None and resumed.links.walked <= _WALKS * len(entries)
+        },
         carried=_carried(entries, resumed, found.order),
         open=_open(order.newest, newest),
     )
-
-
-def _preserved(entries: Sequence[RecordEntry], links: Links[RecordEntry]) -> dict[int, Sequence[str]]:
-    """Return the records that compactions preserve, by the line of the boundary."""
-    found: dict[int, Sequence[str]] = {}
-    for entry in entries:
-        if entry.preserved is not None and links.walked <= _WALKS * len(entries):
-            found[entry.line] = links.preserved(entry) or ()
-    return found
 
 
 class _Order:

@@ -41,7 +41,7 @@ from foldmark.formats.messages import (
 )
 from foldmark.formats.session_file import SessionRecord
 from foldmark.wires import responses
-from foldmark.wires.lenient_json import NotJsonError, decode, filled_text, member, whole_number
+from foldmark.wires.lenient_json import NotJsonError, decode, filled_text, member, objects_in, whole_number
 from foldmark.wires.parts import SEALED, CallMessage, Data, Part, ResultMessage, TextMessage
 
 TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state")
@@ -175,9 +175,8 @@ def history_of(payload: Data) -> list[Data]:
     call.
     """
     found: list[Data] = []
-    history = payload.get("replacement_history")
-    for item in history if isinstance(history, list) else ():
-        kind = filled_text(item.get("type")) if isinstance(item, dict) else None
+    for item in objects_in(payload.get("replacement_history")):
+        kind = filled_text(item.get("type"))
         kind = responses.COMPACTION if kind == "compaction_summary" else kind
         if kind is None or kind in _NO_MESSAGES:
             continue
@@ -253,15 +252,11 @@ def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingPr
     calls = {call for entry in main for call in entry.calls}.union(before.get("open", ()))
     answered = {call for entry in main for call in entry.results}
     last = max((entry.line for entry in main if entry.prompt and not entry.injected), default=0)
-    lost = {entry.line: [call for call in entry.results if call not in calls] for entry in main}
-    made = {
-        entry.line: tuple((call, ABORTED) for call in entry.calls if call not in answered)
-        for entry in main
-        if entry.line < last
-    }
-    open = {call: () for entry in main if entry.line >= last for call in entry.calls if call not in answered}
-    kept = {line: calls for line, calls in lost.items() if calls}
-    return ActiveRecords(main, lost=kept, made={line: each for line, each in made.items() if each}, open=open)
+    lost = {entry.line: [call for call in entry.results if call not in calls] for entry in main if entry.results}
+    left = {entry.line: [call for call in entry.calls if call not in answered] for entry in main if entry.calls}
+    made = {line: tuple((call, ABORTED) for call in each) for line, each in left.items() if line < last}
+    open = {call: () for line, each in left.items() if line >= last for call in each}
+    return ActiveRecords(main, lost=lost, made=made, open=open)
 
 
 def _preserved(
@@ -278,8 +273,7 @@ def _preserved(
 
 def _repeated(payload: Data, lines: Mapping[bytes, str]) -> tuple[str, ...]:
     """Return the lines of the messages that a compaction's history repeats, except the summary itself."""
-    history = payload.get("replacement_history")
-    found = [item for item in history if isinstance(item, dict)] if isinstance(history, list) else []
+    found = objects_in(payload.get("replacement_history"))
     texts = {text for item in found if item.get("type") == responses.MESSAGE for text in _texts(_messages(item))}
     digests = map(_digest, texts - {_summary(payload)})
     return tuple(lines[digest] for digest in digests if digest in lines)

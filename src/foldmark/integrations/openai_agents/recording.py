@@ -12,7 +12,7 @@ earlier copies: restoring an earlier copy changes nothing while a later copy is 
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from foldmark.core import selections
@@ -141,16 +141,11 @@ class Tail(NamedTuple):
 
 def tail(moment: Snapshot, at: Standing, limit: int) -> Tail:
     """Return the newest `limit` items of the context, regardless of its window."""
-    items: list[Any] = []
-    places: list[tuple[int, int]] = []
-    complete = True
-    for each in newest_first(moment, at, at.visible):
-        if len(items) >= limit:
-            complete = False
-            break
-        items += reversed(each.items)
-        places += ((each.event.id, number) for number in reversed(range(len(each.items))))
-    return Tail(items[:limit][::-1], places[:limit][::-1], complete and len(items) <= limit)
+    given = newest_first(moment, at, at.visible)
+    found = list(islice(((each, number) for each in given for number in reversed(range(len(each.items)))), limit + 1))
+    newest = found[:limit][::-1]
+    places = [(each.event.id, number) for each, number in newest]
+    return Tail([each.items[number] for each, number in newest], places, complete=len(found) <= limit)
 
 
 def replace_tail(agent: Agent, found: Tail, start: int, copy: Sequence[Any]) -> bool:
