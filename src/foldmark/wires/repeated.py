@@ -6,7 +6,7 @@ In place of each such value stands an object with its `PLACE`, which the caller 
 from collections.abc import Callable
 from typing import Any
 
-PLACE = "foldmark_place"
+PLACE = "repeats"
 """The only member of an object that stands for another value."""
 
 
