@@ -410,9 +410,8 @@ def compactions(entries: Sequence[RecordEntry], preserved: Mapping[int, Sequence
             continue
         if entry.compacts:
             boundary = entry if entry.preserved else known.get(entry.parent or "")
-            if boundary is None or boundary.preserved is None:
-                found[entry.line] = Compaction()
-            else:
+            found[entry.line] = Compaction()
+            if boundary is not None and boundary.preserved is not None:
                 stays = frozenset(preserved.get(boundary.line, boundary.preserved.uuids))
                 stays = stays if stays <= known.keys() else frozenset()
                 found[entry.line] = Compaction(stays, boundary.preserved.anchor != boundary.uuid)

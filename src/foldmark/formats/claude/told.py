@@ -54,10 +54,9 @@ def told(record: Data) -> list[str] | None:
     if "rendered" in record:
         return _rendered(record["rendered"])
     try:
-        texts = _texts(attached)
+        return [f"{REMINDER}\n{text}{_END}" for text in _texts(attached)]
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
-    return None if texts is None else [f"{REMINDER}\n{text}{_END}" for text in texts]
 
 
 _NO_SYSTEM = pattern(r"claude-(3-|opus-4-[0-7]\b|(opus|sonnet|haiku)-4-\d{8}|sonnet-4-|haiku-4-)")
@@ -124,14 +123,13 @@ def _rendered(messages: Any) -> list[str] | None:
 # The texts of attachments that have none
 
 
-def _texts(attached: Data) -> list[str] | None:
-    """Return the texts of an attachment; None if they are not known. Raises KeyError, TypeError, ValueError or
-    AttributeError for an attachment that is not as Claude Code writes it, or whose texts are not known."""
-    kind = filled_text(attached.get("type")) or ""
-    template, is_unknown = _templates().get(kind), _UNKNOWN.get(kind)
-    if template is None or (is_unknown is not None and is_unknown(attached)):
-        return None
-    return list(_made(template, attached))
+def _texts(attached: Data) -> Iterator[str]:
+    """Yield the texts of an attachment. Raises KeyError, TypeError, ValueError or AttributeError if they are not known,
+    or if the attachment is not as Claude Code writes it."""
+    template, is_unknown = _templates()[attached["type"]], _UNKNOWN.get(attached["type"])
+    if is_unknown is not None and is_unknown(attached):
+        raise ValueError
+    return _made(template, attached)
 
 
 @cache

@@ -113,18 +113,14 @@ def searched_item(record: Data) -> Iterator[SearchedMessage]:
     else:
         for part in responses.read(item).parts:
             if isinstance(part, ResultMessage):
-                yield SearchedMessage("tool_result", _output_text(part.text), None, part.call_id)
+                inner = member(_unpacked(part.text), "output")  # older versions wrote an output as JSON inside a text
+                text = inner if isinstance(inner, str) else part.text
+                yield SearchedMessage("tool_result", text, None, part.call_id)
             elif isinstance(part, CallMessage) or responses.is_call(responses.kind_of(item)):
                 args = responses.args_of(item)
                 given = args["input"] if isinstance(args, dict) and args.keys() == {"input"} else args
                 text = argument_text(_unpacked(given))
                 yield SearchedMessage("tool_call", text, responses.tool_of(item), responses.call_of(item))
-
-
-def _output_text(text: str) -> str:
-    """Return the text of a tool's output. Older versions wrote it as JSON inside a text."""
-    inner = _unpacked(text)
-    return str(inner["output"]) if isinstance(inner, dict) and isinstance(inner.get("output"), str) else text
 
 
 def _joined(value: Any) -> str:
@@ -227,9 +223,9 @@ def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Cont
             usage=_usage(kind, payload, carried),
             compacts=compacts,
             whole=bool(found.history),
-            preserved=_preserved(record.line, payload, found, lines, map(entries.__getitem__, prompts))
-            if compacts
-            else None,
+            preserved=(
+                _preserved(record.line, payload, found, lines, [entries[at] for at in prompts]) if compacts else None
+            ),
         )
         if entry.prompt and not entry.compacts and not entry.injected:
             prompts.append(len(entries))
@@ -262,21 +258,16 @@ def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingPr
 def _preserved(
     line: int, payload: Data, found: RecordMessages, lines: Mapping[bytes, str], prompts: Iterable[RecordEntry]
 ) -> PreservedRecords:
-    """Return the records that a compaction preserves: those that its history repeats, all prompts if it has none, and
-    nothing if it holds its whole history."""
+    """Return the records that a compaction preserves: the messages that its history repeats, but not the summary
+    itself; all prompts if it has no history, and nothing if it holds its whole history."""
+    history = payload.get("replacement_history")
     if found.history:
         return PreservedRecords(str(line))
-    if isinstance(payload.get("replacement_history"), list):
-        return PreservedRecords(str(line), _repeated(payload, lines))
-    return PreservedRecords(str(line), tuple(str(entry.line) for entry in prompts))
-
-
-def _repeated(payload: Data, lines: Mapping[bytes, str]) -> tuple[str, ...]:
-    """Return the lines of the messages that a compaction's history repeats, except the summary itself."""
-    found = objects_in(payload.get("replacement_history"))
-    texts = {text for item in found if item.get("type") == responses.MESSAGE for text in _texts(_messages(item))}
-    digests = map(_digest, texts - {_summary(payload)})
-    return tuple(lines[digest] for digest in digests if digest in lines)
+    if not isinstance(history, list):
+        return PreservedRecords(str(line), tuple(str(entry.line) for entry in prompts))
+    said = (item for item in objects_in(history) if item.get("type") == responses.MESSAGE)
+    digests = map(_digest, {text for item in said for text in _texts(_messages(item))} - {_summary(payload)})
+    return PreservedRecords(str(line), tuple(lines[digest] for digest in digests if digest in lines))
 
 
 def _usage(kind: Any, payload: Data, carried: dict[str, Any]) -> AnswerUsage | None:

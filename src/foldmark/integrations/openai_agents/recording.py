@@ -170,12 +170,7 @@ def replace(agent: Agent, copy: Sequence[Any], first: int = 1) -> None:
     if not agent.standing().size.messages and not any(map(_is_opaque, items)):
         append(agent, entries(items))
         return
-    _summed_up(agent, summary_form(items), items, first)
-
-
-def without_last(agent: Agent, copy: Event, rest: Sequence[Any]) -> None:
-    """Replace a copy with all of its items except the last."""
-    _summed_up(agent, summary_form(rest), rest, copy.id, copy.id)
+    summed_up(agent, items, first)
 
 
 def add(agent: Agent, items: Sequence[Any]) -> None:
@@ -189,7 +184,7 @@ def add(agent: Agent, items: Sequence[Any]) -> None:
         else:
             append(agent, entries(before))
         made = [json_copy(item) for item in made]
-        _summed_up(agent, summary_form(made, inline=len(made) == 1), made)
+        summed_up(agent, made, inline=len(made) == 1)
     append(agent, entries(items[last + 1 :]))
 
 
@@ -202,7 +197,11 @@ def take_back(agent: Agent, event: Event) -> bool:
     return True
 
 
-def _summed_up(agent: Agent, form: dict[str, Any], items: Sequence[Any], first: int = 1, last: int = END) -> None:
+def summed_up(agent: Agent, items: Sequence[Any], first: int = 1, last: int = END, *, inline: bool = False) -> None:
+    """Replace everything visible from event `first` to `last` with a copy of these items; `inline` if the API has added
+    it in a run."""
+    form = summary_form(items, inline=inline)
+
     def decision(moment: Snapshot, at: Standing) -> Summary:
         return provider_summary(moment, at, form, [Segment(each.agent, first, last) for each in at.visible])
 

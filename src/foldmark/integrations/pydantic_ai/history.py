@@ -63,10 +63,9 @@ class FoldmarkHistory(AbstractCapability[Any]):
     asking: Asking = NOBODY
 
     def __post_init__(self) -> None:
-        own = not isinstance(self.log, Log)
-        log = self.log if isinstance(self.log, Log) else foldmark.open(self.log)
-        self._log, self._own = log, own
-        self.agent: Agent = log.agent(self.name)
+        self._own = not isinstance(self.log, Log)
+        self._log = self.log if isinstance(self.log, Log) else foldmark.open(self.log)
+        self.agent: Agent = self._log.agent(self.name)
         self._logbook, self._lock = Logbook(self.agent), RLock()
         self._running: dict[str | None, list[ModelMessage]] = {}
         self._given: SentPlan | None = None

@@ -236,18 +236,23 @@ def head_of(event: Event) -> int:
     return head if isinstance(head, int) and 0 < head < event.id else event.id
 
 
+def is_standing(event: Event) -> bool:
+    """Return True for a part of the system prompt that an agent begins with."""
+    return (kept_in(event) or {}).get("standing") is True
+
+
 def envelope_of(first: Event | None) -> Data:
     """Return the message that begins with an event, without its parts; empty if there is none."""
     return as_object(as_object(first and kept_in(first)).get("message"))
 
 
-def restore(envelope: Data, events: Sequence[tuple[Event, Data]]) -> tuple[sdk.ModelMessage, list[list[Any]]] | None:
+def restore(envelope: Data, events: Sequence[Event]) -> tuple[sdk.ModelMessage, list[list[Any]]] | None:
     """Return the message that these events record, and the parts of each event; None if it can no longer be read."""
     try:
-        parts = [unpacked(kept["parts"], partial(_original, event)) for event, kept in events]
+        parts = [unpacked((kept_in(event) or {})["parts"], partial(_original, event)) for event in events]
         text = json.dumps([{**envelope, "parts": [part for own in parts for part in own]}])
         (message,) = sdk.ModelMessagesTypeAdapter.validate_json(text)
-    except (ValueError, TypeError, RecursionError):
+    except (KeyError, ValueError, TypeError, RecursionError):
         return None
     made = iter(message.parts)
     shared = [list(islice(made, len(own))) for own in parts]

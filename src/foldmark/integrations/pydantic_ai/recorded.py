@@ -17,10 +17,11 @@ from foldmark.core.agents import AgentRecord
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, Segments, intersect, normal
-from foldmark.integrations.pydantic_ai.messages import Entry, as_given, envelope_of, head_of, kept_in
+from foldmark.integrations.pydantic_ai.messages import Entry, as_given, envelope_of, head_of, is_standing, kept_in
 from foldmark.log import Agent
 from foldmark.request.standing import Standing, of_kind
 from foldmark.wires.lenient_json import filled_text
+from foldmark.wires.parts import Data
 
 _PAGE = 500
 _Key = tuple[str, str | None, str | None]
@@ -85,8 +86,7 @@ class Recorded:
         newest: list[Event] = []
         for event_id in sorted(of_kind(moment, at, "system", at.lineage), reverse=True):
             event = selections.event(moment, event_id)
-            own = kept_in(event) if event else None
-            if event is None or own is None or not own.get("standing"):
+            if event is None or not is_standing(event):
                 continue
             if newest and head_of(newest[-1]) != head_of(event):
                 break
@@ -146,6 +146,18 @@ def _take(
             found[index] = event = next((e for e in known(each, before) if e not in used), None)
             used.update([event] if event else [])
         before = max(before, found[index] or 0)
+
+
+def envelope_in(moment: Snapshot, first: Event | None) -> Data:
+    """Return the message that begins with an event, without its parts; empty if there is none. Its instructions may
+    stand in another event."""
+    envelope = envelope_of(first)
+    said = envelope.get("instructions")
+    if isinstance(said, dict):
+        at = said.get("as")
+        named = selections.event(moment, at) if isinstance(at, int) and 0 < at <= END else None
+        return {**envelope, "instructions": envelope_of(named).get("instructions")}
+    return envelope
 
 
 def _run_of(moment: Snapshot, event_id: int) -> str | None:
