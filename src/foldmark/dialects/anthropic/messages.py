@@ -15,7 +15,7 @@ from foldmark.dialects.anthropic.blocks import NAME, answer_blocks, markable
 from foldmark.dialects.anthropic.thinking import ThinkingRequest, thinking_request
 from foldmark.dialects.anthropic.usage import INPUT_PARTS, context_usage
 from foldmark.dialects.bodies import described, tokens
-from foldmark.dialects.dialect import Dialect, ThinkingRule
+from foldmark.dialects.dialect import Dialect
 from foldmark.dialects.errors import not_understood
 from foldmark.wires import anthropic as wire
 from foldmark.wires.anthropic import RESULT, THINKING, USE, Block, kind_of
@@ -257,13 +257,7 @@ ANTHROPIC = Dialect(
     parse=parse,
     blocks=cache_blocks,
     on_the_wire='these bytes, with "stream":true as the last field',
-    thinking=ThinkingRule(
-        binds=thinking.binds,
-        bind=thinking.bind,
-        sent=thinking.sent,
-        without=thinking.without,
-        staying=thinking.staying,
-    ),
+    thinking=thinking.RULE,
     lifetimes=True,
     clears=True,
     compacts=thinking.compacts,

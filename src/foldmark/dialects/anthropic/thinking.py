@@ -29,6 +29,7 @@ from msgspec import Struct, structs
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.request import BOUND, Compacted, Kept, Piece, ToolCall, shifted
 from foldmark.dialects.anthropic.blocks import COMPACTION, answer_blocks, blocks_in, joined
+from foldmark.dialects.dialect import ThinkingRule
 from foldmark.wires.anthropic import THINKING, USE, Block, is_thinking
 from foldmark.wires.lenient_json import as_object, as_text, member
 
@@ -252,6 +253,9 @@ def mark(block: Mapping[str, Any]) -> str:
     """Return the digest that identifies a thinking block."""
     signed = str(block.get(THINKING[block["type"]][-1]))
     return sha256(signed.encode(errors="replace")).hexdigest()[:_DIGITS]
+
+
+RULE = ThinkingRule(binds=binds, bind=bind, sent=sent, without=without, staying=staying)
 
 
 def _only(messages: list[Block], stay: set[int]) -> None:
