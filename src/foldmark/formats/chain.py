@@ -39,7 +39,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.formats.messages import NOWHERE, AnswerUsage, Leaf, RecordEntry
+from foldmark.formats.messages import NOWHERE, AnswerUsage, ChainRecord, Leaf, RecordEntry
 from foldmark.formats.sent import in_sending_order, messages_of
 
 _WALKS = 20
@@ -187,18 +187,17 @@ def _without_copies(
     }
 
 
-def leaf_at_end(records: Iterable[tuple[Leaf | None, bool, bool]], leaf: Leaf = Leaf()) -> Leaf:  # noqa: B008
+def leaf_at_end(records: Iterable[ChainRecord], leaf: Leaf = Leaf()) -> Leaf:  # noqa: B008
     """Return the leaf that holds after these records of a session, where `leaf` held before them.
 
-    Of each record is given the leaf that it names, whether it is the boundary of a compaction, and whether it is part
-    of the main chain. Later records of the main chain unpin a leaf, and a boundary forgets it.
+    Later records of the main chain unpin a leaf, and the boundary of a compaction forgets it.
     """
-    for named, boundary, on_main in records:
-        if boundary:
+    for record in records:
+        if record.boundary:
             leaf = Leaf()
-        elif named is not None:
+        elif (named := record.leaf) is not None:
             leaf = Leaf(named.uuid, named.pinned or (leaf.pinned and leaf.uuid == named.uuid))
-        elif on_main and leaf.pinned:
+        elif leaf.pinned and record.chained and not record.aside:
             leaf = Leaf(leaf.uuid)
     return leaf
 

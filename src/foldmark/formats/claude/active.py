@@ -212,7 +212,7 @@ def _carried(
         before = {each.message_id for each in entries if each.is_answer and each.line < top.line}
         if all(each.message_id in before for each in resumed.chain if each.is_answer):
             return {"behind": True}  # answers are still being written again
-    leaf = leaf_at_end((each.leaf, each.boundary, each.chained and not each.aside) for each in entries)
+    leaf = leaf_at_end(entries)
     named = resumed.links.by_uuid.get(leaf.uuid or "")
     return {"leaf": leaf.uuid} if named is not None and named not in resumed.links.above(newest) else {}
 
