@@ -133,6 +133,20 @@ def test_numbers_that_the_log_cannot_hold(log: foldmark.Log) -> None:
     assert back == messages
 
 
+def test_members_that_equal_the_arguments_keep_their_types(log: foldmark.Log) -> None:
+    messages: list[ModelMessage] = [
+        ModelRequest([UserPromptPart("Go")]),
+        ModelResponse([ToolCallPart("look", {"n": 1}, "c1", provider_name="p", provider_details={"n": True})]),
+        ModelRequest([ToolReturnPart("look", "Go", "c1", metadata=[{"repeats": "text"}, {"repeats": {"repeats": 1}}])]),
+    ]
+    FoldmarkHistory(log).record(messages)
+    back = FoldmarkHistory(log).messages()
+    assert back == messages
+    called = back[1].parts[0]
+    assert isinstance(called, ToolCallPart)
+    assert str(called.provider_details) == "{'n': True}"
+
+
 def test_deep_json(log: foldmark.Log) -> None:
     deep: Any = "bottom"
     for _ in range(900):

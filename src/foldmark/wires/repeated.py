@@ -9,16 +9,22 @@ from typing import Any
 PLACE = "repeats"
 """The only member of an object that stands for another value."""
 
+DEPTH = 300
+"""Maximum nesting of a value: one that is packed on a short stack must be read on a longer one."""
 
-def packed(value: Any, place_of: Callable[[Any], Any]) -> Any:
+
+def packed(value: Any, place_of: Callable[[Any], Any], depth: int = DEPTH) -> Any:
     """Return a JSON value with places in place of what it repeats. `place_of` returns the place of a text or an object,
-    which is no object itself; None for what is not repeated."""
+    which is no object itself; None for what is not repeated. Raises RecursionError for a value that is deeper than
+    `depth`."""
+    if not depth:
+        raise RecursionError
     if value and isinstance(value, str | dict) and (place := place_of(value)) is not None:
         return {PLACE: place}
     if isinstance(value, dict):
-        members = {name: packed(each, place_of) for name, each in value.items()}
+        members = {name: packed(each, place_of, depth - 1) for name, each in value.items()}
         return {PLACE: members} if members.keys() == {PLACE} else members
-    return [packed(each, place_of) for each in value] if isinstance(value, list) else value
+    return [packed(each, place_of, depth - 1) for each in value] if isinstance(value, list) else value
 
 
 def unpacked(value: Any, original: Callable[[Any], Any]) -> Any:

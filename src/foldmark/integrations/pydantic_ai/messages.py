@@ -213,7 +213,8 @@ def data_of(entry: Entry, parts: Sequence[Data], beside: Data) -> Data:
     own = [parts[index] for index in entry.at]
 
     def place_of(value: Any) -> str | None:
-        return "text" if value == entry.text else "args" if value == entry.args else None
+        is_args = value == entry.args and repr(value) == repr(entry.args)  # since 1 == True == 1.0
+        return "text" if value == entry.text else "args" if is_args else None
 
     return {KEY: {**beside, "parts": packed(own, place_of)}}
 
