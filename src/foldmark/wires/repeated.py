@@ -19,12 +19,16 @@ def packed(value: Any, place_of: Callable[[Any], Any], depth: int = DEPTH) -> An
     `depth`."""
     if not depth:
         raise RecursionError
-    if value and isinstance(value, str | dict) and (place := place_of(value)) is not None:
+    if isinstance(value, list):
+        return [packed(each, place_of, depth - 1) for each in value]
+    if not value or not isinstance(value, str | dict):
+        return value
+    if (place := place_of(value)) is not None:
         return {PLACE: place}
-    if isinstance(value, dict):
-        members = {name: packed(each, place_of, depth - 1) for name, each in value.items()}
-        return {PLACE: members} if members.keys() == {PLACE} else members
-    return [packed(each, place_of, depth - 1) for each in value] if isinstance(value, list) else value
+    if isinstance(value, str):
+        return value
+    members = {name: packed(each, place_of, depth - 1) for name, each in value.items()}
+    return {PLACE: members} if members.keys() == {PLACE} else members
 
 
 def unpacked(value: Any, original: Callable[[Any], Any]) -> Any:
