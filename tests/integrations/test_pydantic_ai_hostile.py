@@ -133,6 +133,20 @@ def test_numbers_that_the_log_cannot_hold(log: foldmark.Log) -> None:
     assert back == messages
 
 
+def test_members_that_equal_the_arguments_keep_their_types(log: foldmark.Log) -> None:
+    messages: list[ModelMessage] = [
+        ModelRequest([UserPromptPart("Go")]),
+        ModelResponse([ToolCallPart("look", {"n": 1}, "c1", provider_name="p", provider_details={"n": True})]),
+        ModelRequest([ToolReturnPart("look", "Go", "c1", metadata=[{"repeats": "text"}, {"repeats": {"repeats": 1}}])]),
+    ]
+    FoldmarkHistory(log).record(messages)
+    back = FoldmarkHistory(log).messages()
+    assert back == messages
+    called = back[1].parts[0]
+    assert isinstance(called, ToolCallPart)
+    assert str(called.provider_details) == "{'n': True}"
+
+
 def test_deep_json(log: foldmark.Log) -> None:
     deep: Any = "bottom"
     for _ in range(900):
@@ -247,9 +261,9 @@ def test_results_without_calls_and_calls_without_results(log: foldmark.Log) -> N
         {"parts": []},
         {"parts": [{"part_kind": "from the future", "content": "x"}]},
         {"message": {"kind": "nonsense"}, "parts": [{"part_kind": "text", "content": "x"}]},
-        {"message": 5, "parts": [{"part_kind": "user-prompt"}], "said": 7, "field": "content"},
+        {"message": 5, "parts": [{"part_kind": "user-prompt", "content": {"repeats": 7}}]},
         {"of": 10**20, "parts": [{"part_kind": "user-prompt", "content": "x"}]},
-        {"of": "1", "parts": [None, 3], "said": None, "field": "args"},
+        {"of": "1", "parts": [None, 3, {"repeats": "args"}]},
         {"message": {"kind": "request", "instructions": {"as": 1}}, "parts": [{"part_kind": "user-prompt"}]},
         "{]",
         "[" * 100_000,

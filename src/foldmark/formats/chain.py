@@ -39,7 +39,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foldmark.formats.messages import NOWHERE, AnswerUsage, Leaf, RecordEntry
+from foldmark.formats.messages import NOWHERE, AnswerUsage, ChainRecord, Leaf, RecordEntry
 from foldmark.formats.sent import in_sending_order, messages_of
 
 _WALKS = 20
@@ -174,35 +174,30 @@ def _without_copies(
         if entry.copies is None
     ]
     copied = {entry.uuid: entry.copies for entry in entries if entry.copies is not None}
-    kept = {
-        line: Compaction(
-            frozenset(
-                uuid
-                for each in compaction.stays
-                for uuid in ((uuids[one] for one in copied[each]) if each in copied else (each,))
-                if uuid is not None
-            ),
-            compaction.behind,
-        )
-        for line, compaction in found.items()
-        if line in uuids
-    }
+
+    def stays(compaction: Compaction) -> Iterator[str | None]:
+        for each in compaction.stays:
+            yield from (uuids[line] for line in copied[each]) if each in copied else (each,)
+
     own = {entry.line for entry in left}
-    return left, {line: each for line, each in kept.items() if line in own}
+    return left, {
+        line: Compaction(frozenset(filter(None, stays(each))), each.behind)
+        for line, each in found.items()
+        if line in own
+    }
 
 
-def leaf_at_end(records: Iterable[tuple[Leaf | None, bool, bool]], leaf: Leaf = Leaf()) -> Leaf:  # noqa: B008
+def leaf_at_end(records: Iterable[ChainRecord], leaf: Leaf = Leaf()) -> Leaf:  # noqa: B008
     """Return the leaf that holds after these records of a session, where `leaf` held before them.
 
-    Of each record is given the leaf that it names, whether it is the boundary of a compaction, and whether it is part
-    of the main chain. Later records of the main chain unpin a leaf, and a boundary forgets it.
+    Later records of the main chain unpin a leaf, and the boundary of a compaction forgets it.
     """
-    for named, boundary, on_main in records:
-        if boundary:
+    for record in records:
+        if record.boundary:
             leaf = Leaf()
-        elif named is not None:
+        elif (named := record.leaf) is not None:
             leaf = Leaf(named.uuid, named.pinned or (leaf.pinned and leaf.uuid == named.uuid))
-        elif on_main and leaf.pinned:
+        elif leaf.pinned and record.chained and not record.aside:
             leaf = Leaf(leaf.uuid)
     return leaf
 
@@ -414,9 +409,8 @@ def compactions(entries: Sequence[RecordEntry], preserved: Mapping[int, Sequence
             continue
         if entry.compacts:
             boundary = entry if entry.preserved else known.get(entry.parent or "")
-            if boundary is None or boundary.preserved is None:
-                found[entry.line] = Compaction()
-            else:
+            found[entry.line] = Compaction()
+            if boundary is not None and boundary.preserved is not None:
                 stays = frozenset(preserved.get(boundary.line, boundary.preserved.uuids))
                 stays = stays if stays <= known.keys() else frozenset()
                 found[entry.line] = Compaction(stays, boundary.preserved.anchor != boundary.uuid)

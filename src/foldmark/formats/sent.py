@@ -80,10 +80,8 @@ def sent_records(order: Sequence[R]) -> list[R]:
     """Return those of the records in sending order that are not left out whole."""
     found = messages_of(order)
     left = {id(row) for row in found.dropped}
-    lost: dict[int, set[str]] = {}
-    for row, call in found.lost:
-        lost.setdefault(id(row), set()).add(call)
-    left.update(id(row) for row in order if row.result_ids and lost.get(id(row), set()).issuperset(row.result_ids))
+    lost = {(id(row), call) for row, call in found.lost}
+    left.update(id(row) for row in order if row.result_ids and all((id(row), call) in lost for call in row.result_ids))
     return [row for row in order if id(row) not in left]
 
 

@@ -5,6 +5,7 @@ record, broken, or blank, and a bad line does not affect others. Memory is bound
 """
 
 import codecs
+import io
 import os
 import stat
 from collections.abc import Iterator
@@ -277,16 +278,14 @@ def as_utf8(file: IO[bytes]) -> IO[bytes]:
         return file
     import tempfile  # slow to import and rarely needed
 
-    decoder = codecs.getincrementaldecoder(encoding)("replace")
     copy: IO[bytes] = tempfile.TemporaryFile(buffering=_PIECE)  # noqa: SIM115 - it lives as long as the session file
     try:
         file.seek(0)
-        while piece := file.read(_PIECE):
-            copy.write(decoder.decode(piece).encode())
-        copy.write(decoder.decode(b"", True).encode())
+        with io.TextIOWrapper(file, encoding, "replace", newline="") as text:
+            while piece := text.read(_PIECE):
+                copy.write(piece.encode())
         copy.flush()
     except BaseException:
         copy.close()
         raise
-    file.close()
     return copy

@@ -364,10 +364,11 @@ def files_in(folder: Path, pattern: str) -> Iterator[Path]:
         return
 
 
-def folder_in(record: Any) -> Path | None:
-    """Return the folder that a record names as `cwd`; None if it is missing or not a path."""
+def folder_in(record: Any, *, exists: bool = False) -> Path | None:
+    """Return the folder that a record names as `cwd`; None if it is missing or not a path, or no longer `exists`."""
     cwd = record.get("cwd") if isinstance(record, dict) else None
-    return Path(cwd) if isinstance(cwd, str) and os.path.isabs(cwd) and "\0" not in cwd else None  # noqa: PTH117
+    found = Path(cwd) if isinstance(cwd, str) and os.path.isabs(cwd) and "\0" not in cwd else None  # noqa: PTH117
+    return existing(found) if exists else found
 
 
 def existing(folder: Path | None) -> Path | None:

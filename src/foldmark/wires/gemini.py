@@ -20,7 +20,7 @@ import msgspec
 from foldmark.core.assembly import wire
 from foldmark.core.assembly.media import PDF, Document, Image, Medium, media_of
 from foldmark.core.events import Event
-from foldmark.core.request import block_in, carry
+from foldmark.core.request import block_in, block_position, carry
 from foldmark.wires.lenient_json import as_object, as_text, objects_in
 from foldmark.wires.parts import CallMessage, Data, ResultMessage, TextMessage
 
@@ -146,6 +146,19 @@ def _is_other(part: Mapping[str, Any]) -> bool:
 def text_parts(text: str) -> list[Data]:
     """Return a text as parts; none if it is empty."""
     return [{"text": text}] if text else []
+
+
+def answer_parts(text: str, kept: Sequence[Data]) -> list[Data]:
+    """Return the text of an answer and what is `kept` of it as parts, each in its place."""
+    signatures = [part for block in kept if (part := signed(block))]
+    parts = [part for part in signatures if is_thinking(part)]
+    done = 0
+    for block in kept:
+        if part := block_in(block, READER):
+            end = block_position(block, done, text)
+            parts += [*text_parts(text[done:end]), part]
+            done = end
+    return [*parts, *text_parts(text[done:]), *(part for part in signatures if not is_thinking(part))]
 
 
 def call_part(call_id: str | None, name: str, arguments: str, signature: Any, *, must_sign: bool) -> Data:

@@ -369,8 +369,7 @@ def _said_again(event: Event) -> list[Data]:
     if whole:
         return [item for item in whole if not is_thinking(item)]
     if event.kind in ("assistant", "summary"):
-        phases = [block["phase"] for block in blocks if block.get("type") == "phase"]
-        phase = {"phase": phases[0]} if phases else {}
+        phase = next(({"phase": block["phase"]} for block in blocks if block.get("type") == "phase"), {})
         return [{**answered(event.content), **phase}] if event.content.strip() else []
     parts = [*content_parts(event.content, media_of(event.data)[0]), *held]
     return [{"type": MESSAGE, "role": "user", "content": parts}] if parts else []

@@ -37,23 +37,10 @@ _UNMARKABLE = ("fallback", "mcp_tool_listing", *THINKING)
 # Of an answer
 
 
-def text_kept(block: Mapping[str, Any], after: int, *, apart: bool) -> Iterator[Kept]:
-    """Yield the fields of a text block other than its text; `apart` is True if it directly follows another text
-    block."""
-    about = {name: value for name, value in block.items() if name not in ("type", "text") and value is not None}
-    if block["text"] and (about or apart):
-        yield Kept({"type": "text", **about, **position(after), LENGTH: len(block["text"])})
-
-
-def use_kept(block: Mapping[str, Any]) -> Iterator[Kept]:
-    """Yield the fields of a call other than its arguments, such as the program that made it.
-
-    Calls always come last, because the API refuses text after them.
-    """
-    known = ("type", "id", "name", "input")
-    about = {name: value for name, value in block.items() if name not in known and value is not None}
-    if about:
-        yield Kept({"type": USE, "id": block["id"], **about})
+def beside(block: Block) -> Block:
+    """Return the fields of a text or a call beside the text or the call itself, such as the program that made it."""
+    known = ("text", "id", "name", "input", "type")
+    return {name: value for name, value in block.items() if name not in known and value is not None}
 
 
 def other_kept(block: Block, after: int, kept: int) -> Kept | Compacted:
@@ -89,26 +76,14 @@ def answer_blocks(text: str, kept: Sequence[Block], uses: Sequence[Block], *, th
             done = end
         elif kind == USE and isinstance(block.get("id"), str) and block["id"] in left:
             left[block["id"]] = {**left[block["id"]], **_about(block)}
-        elif kind in THINKING:
-            thought = _thought(block)
-            if thought is None or not thinks:
-                continue
+        elif sent := _thought(block) if thinks and kind in THINKING else _own(block):
             end = block_position(block, done, text)
-            more = uses or text[end:].strip() or any(map(_own, kept[index + 1 :]))
-            if more:  # a message must not end with thinking
+            # A message must not end with thinking.
+            if kind not in THINKING or uses or text[end:].strip() or any(map(_own, kept[index + 1 :])):
                 blocks += text_parts(text[done:end])
                 done = end
-            blocks.append(thought)
-        elif thought := _own(block):
-            end = block_position(block, done, text)
-            blocks += [*text_parts(text[done:end]), thought]
-            done = end
+            blocks.append(sent)
     return [*blocks, *text_parts(text[done:]), *left.values()]
-
-
-def only_thoughts(blocks: Iterable[Block]) -> bool:
-    """Return True if all blocks are thinking."""
-    return all(block["type"] in THINKING for block in blocks)
 
 
 def markable(blocks: Sequence[Block]) -> list[Block]:
@@ -121,7 +96,7 @@ def settle(messages: list[dict[str, Any]]) -> None:
     unless it waits for one, all compactions except the newest, which moves to the front, and thinking at the end of a
     message, where the answer was cut off or the blocks after it were removed."""
     _compaction_first(messages)
-    answered = {block["tool_use_id"] for block in _blocks(messages) if _is_result(block)}
+    answered = {block["tool_use_id"] for _, block in blocks_in(messages) if _is_result(block)}
     called: set[str] = set()
     last = max((i for i, each in enumerate(messages) if each["role"] == "user" and not _only_results(each)), default=-1)
     for index, message in enumerate(messages):
@@ -155,7 +130,7 @@ def joined(messages: list[dict[str, Any]]) -> None:
 
 
 def _compaction_first(messages: list[dict[str, Any]]) -> None:
-    found = [block for block in _blocks(messages) if block["type"] == COMPACTION]
+    found = [block for _, block in blocks_in(messages) if block["type"] == COMPACTION]
     if not found:
         return
     for message in messages:
@@ -181,8 +156,8 @@ def parameters(
     for block in kept:
         if block.get("type") == CONTAINER and (container := as_text(as_object(block.get(CONTAINER)).get("id"))):
             found[CONTAINER] = container
-    first = [block for message in messages[:1] for block in message["content"][:1]]
-    if any(block["type"] == COMPACTION and not block.get("signature") for block in first):
+    _, first = next(blocks_in(messages[:1]), ("", {}))
+    if first.get("type") == COMPACTION and not first.get("signature"):
         edits = [*edits, {"type": "compact_20260112"}]
     if edits:
         found["context_management"] = {"edits": [*edits]}
@@ -211,12 +186,17 @@ def _edit(edit: Edit) -> dict[str, Any]:
     return entry
 
 
+def blocks_in(messages: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, Block]]:
+    """Return the blocks of messages, each with the role of its message."""
+    return ((message["role"], block) for message in messages for block in message["content"])
+
+
 def betas(body: Mapping[str, Any]) -> list[str]:
     """Return the betas that a request has to name for its blocks and its fields."""
     wanted = (body.get("context_management") or {}).get("edits", ())
     found = [_EDITING_BETA] if any(edit["type"] in _EDITS.values() for edit in wanted) else []
     found += [_SIGNED_BETA] if COMPACTION in body else []
-    for block in _blocks(body["messages"]):
+    for _, block in blocks_in(body["messages"]):
         if block["type"] == COMPACTION and block.get("signature"):
             found.append(_SIGNED_BETA)
         elif block["type"] in _BETAS:
@@ -258,8 +238,3 @@ def _thought(block: Block) -> Block | None:
 
 def _about(block: Block) -> Block:
     return {name: value for name, value in block.items() if name not in ("type", "id", AFTER, LENGTH)}
-
-
-def _blocks(messages: Iterable[Mapping[str, Any]]) -> Iterator[Block]:
-    for message in messages:
-        yield from message["content"]

@@ -8,16 +8,17 @@ from foldmark.core.assembly.media import CONTAINER, Document, Medium
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.assembly.view import AnsweredCall, Calls
 from foldmark.core.codec import well_formed
-from foldmark.core.request import PLAIN, Compacted, Kept, Options, Piece, Stopped, ToolCall, ToolSpec, Usage
+from foldmark.core.request import LENGTH, PLAIN, Compacted, Kept, Options, Piece, Stopped, ToolCall, ToolSpec, Usage
 from foldmark.dialects.anthropic import blocks as blocks_of
 from foldmark.dialects.anthropic import thinking
-from foldmark.dialects.anthropic.blocks import NAME, answer_blocks, markable, only_thoughts
+from foldmark.dialects.anthropic.blocks import NAME, answer_blocks, markable
 from foldmark.dialects.anthropic.thinking import ThinkingRequest, thinking_request
 from foldmark.dialects.anthropic.usage import INPUT_PARTS, context_usage
 from foldmark.dialects.bodies import described, tokens
-from foldmark.dialects.dialect import Dialect, ThinkingRule
+from foldmark.dialects.dialect import Dialect
 from foldmark.dialects.errors import not_understood
-from foldmark.wires.anthropic import RESULT, THINKING, USE, Block, kind_of, medium_block, use_block
+from foldmark.wires import anthropic as wire
+from foldmark.wires.anthropic import RESULT, THINKING, USE, Block, kind_of
 from foldmark.wires.lenient_json import as_object, as_text, objects_in
 from foldmark.wires.parts import text_parts
 
@@ -80,7 +81,7 @@ def _messages(prompt: Prompt, how: ThinkingRequest) -> tuple[list[dict[str, Any]
     thoughts: list[Block] = []  # of an answer without text or calls; they belong before the model's next content
     for index, step in enumerate(prompt.steps):
         if isinstance(step, Calls):
-            uses = [use_block(call.call_id, call.name, call.arguments) for call in step.calls]
+            uses = [wire.use_block(call.call_id, call.name, call.arguments) for call in step.calls]
             blocks = answer_blocks(step.text, step.kept, uses, thinks=how.thinks)
             _add(messages, "assistant", [*thoughts, *blocks], how)
             _add(messages, "user", [_result(call) for call in step.calls], how)
@@ -89,7 +90,7 @@ def _messages(prompt: Prompt, how: ThinkingRequest) -> tuple[list[dict[str, Any]
             # A compaction is the provider's own block; other content of a summary is unknown here.
             blocks = list(step.kept) if step.native else answer_blocks(step.text, step.kept, (), thinks=how.thinks)
             blocks = [*thoughts, *(dict(block) for block in blocks)]
-            thoughts = blocks if only_thoughts(blocks) else []
+            thoughts = blocks if all(map(wire.is_thinking, blocks)) else []
             _add(messages, "assistant", [] if thoughts else blocks, how)
         else:
             thoughts = []
@@ -125,7 +126,7 @@ def _thoughtless(messages: list[dict[str, Any]]) -> bool:
 
 
 def _parameter(how: ThinkingRequest, messages: list[dict[str, Any]]) -> dict[str, Any] | None:
-    if how.bound and any(block["type"] in THINKING for message in messages for block in message["content"]):
+    if how.bound and any(wire.is_thinking(block) for _, block in blocks_of.blocks_in(messages)):
         return {**(how.parameter or {"type": "adaptive"}), "block_binding": {"prefix_mismatch_behavior": "drop_block"}}
     return how.parameter
 
@@ -135,7 +136,7 @@ def _shown(each: Medium) -> Block:
     request."""
     if isinstance(each, Document) and each.pages > MOST_PAGES:
         return {"type": "text", "text": each.note}
-    return medium_block(each)
+    return wire.medium_block(each)
 
 
 def _result(call: AnsweredCall) -> Block:
@@ -214,17 +215,19 @@ def _read(block: Any, kind: str, length: int, kept: int, *, apart: bool) -> Iter
     if kind == "text":
         if not isinstance(block.get("text"), str):
             raise not_understood(NAME, "a text block has no text")
-        yield from blocks_of.text_kept(block, length, apart=apart)
+        if block["text"] and (apart or blocks_of.beside(block)):
+            about = {**blocks_of.beside(block), **blocks_of.position(length), LENGTH: len(block["text"])}
+            yield Kept({"type": kind, **about})
         yield block["text"]
     elif kind in THINKING:
-        names = THINKING[kind]
-        if all(isinstance(block.get(name), str) for name in names) and block[names[-1]]:
-            yield Kept({"type": kind, **{name: block[name] for name in names}, **blocks_of.position(length)})
+        if thought := wire.valid_thinking(block):
+            yield Kept({**thought, **blocks_of.position(length)})
     elif kind == USE:
         call_id, name = as_text(block.get("id")), as_text(block.get("name"))
         if not (call_id and name):
             raise not_understood(NAME, "a tool call has no id or no name")
-        yield from blocks_of.use_kept(block)
+        if about := blocks_of.beside(block):  # without a position: calls always come last
+            yield Kept({"type": kind, "id": call_id, **about})
         yield ToolCall(call_id, name, block.get("input", {}))
     elif kind:
         yield blocks_of.other_kept(block, length, kept)
@@ -254,13 +257,7 @@ ANTHROPIC = Dialect(
     parse=parse,
     blocks=cache_blocks,
     on_the_wire='these bytes, with "stream":true as the last field',
-    thinking=ThinkingRule(
-        binds=thinking.binds,
-        bind=thinking.bind,
-        sent=thinking.sent,
-        without=thinking.without,
-        staying=thinking.staying,
-    ),
+    thinking=thinking.RULE,
     lifetimes=True,
     clears=True,
     compacts=thinking.compacts,

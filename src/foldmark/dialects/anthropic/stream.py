@@ -135,16 +135,12 @@ def refusal(status: int, body: Any, headers: Mapping[str, str], hidden: Callable
     about = as_object(as_object(body).get("error"))
     words = hidden(as_text(about.get("message")) or as_text(body))
     named, status = as_text(about.get("type")), status if status >= 400 else 0
-    kind = _KINDS.get(named) or _STATUSES.get(status)
-    if kind is None and status:
-        kind = "busy" if status >= 500 else "request"
-    elif kind is None:
-        kind = "request" if named in ("invalid_request_error", "not_found_error") else "busy"
-    tokens, limit = overflow(words) or (None, None)
-    if kind == "request" and overflow(words):
-        kind = "overflow"
-    elif kind == "request" and _BOUND in words:
-        kind = "bound"
+    is_busy = status >= 500 if status else named not in ("invalid_request_error", "not_found_error")
+    kind = _KINDS.get(named) or _STATUSES.get(status) or ("busy" if is_busy else "request")
+    sizes = overflow(words)
+    if kind == "request" and (sizes or _BOUND in words):
+        kind = "overflow" if sizes else "bound"
+    tokens, limit = sizes or (None, None)
     hint = _KEY if kind == "key" else ""
     after = retry_after(headers, words)
     return refused(NAME, kind, words, status, hint=hint, after=after, tokens=tokens, limit=limit)

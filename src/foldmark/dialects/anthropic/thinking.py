@@ -19,7 +19,7 @@ Sources, autumn 2026: platform.claude.com/docs/en/build-with-claude/thinking, /t
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -28,8 +28,10 @@ from msgspec import Struct, structs
 
 from foldmark.core.assembly.prompt import Prompt
 from foldmark.core.request import BOUND, Compacted, Kept, Piece, ToolCall, shifted
-from foldmark.dialects.anthropic.blocks import COMPACTION, answer_blocks, joined
-from foldmark.wires.anthropic import THINKING, USE, Block
+from foldmark.dialects.anthropic.blocks import COMPACTION, answer_blocks, blocks_in, joined
+from foldmark.dialects.dialect import ThinkingRule
+from foldmark.wires.anthropic import THINKING, USE, Block, is_thinking
+from foldmark.wires.lenient_json import as_object, as_text, member
 
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
 """The `anthropic-beta` that a request with `block_binding` needs."""
@@ -134,12 +136,19 @@ class _Prefix:
         """Include a block that is not thinking."""
         new = b"" if role == self.role else role.encode() + b"\n"
         if block["type"] == COMPACTION:
-            bound, self.own, new = block.get(BOUND), self._fixed, role.encode() + b"\n"
-            known = bound if isinstance(bound, dict) else {}
+            known, self.own, new = as_object(block.get(BOUND)), self._fixed, role.encode() + b"\n"
             self.instead = str(known["prefix"]) if known.get("fixed") == self._fixed else None
         elif self.instead is not None:
             self.instead = _chained(self.instead, new, block)
         self.own, self.role = _chained(self.own, new, block), role
+
+    def thoughts(self, blocks: Iterable[tuple[str, Block]]) -> Iterator[Block]:
+        """Include blocks, each with its role, and yield the thinking among them, when all before it is included."""
+        for role, block in blocks:
+            if is_thinking(block):
+                yield block
+            else:
+                self.add(role, block)
 
     def replaced(self) -> dict[str, str] | None:
         """Return the content that a compaction of everything so far replaces; None if the API would join the compaction
@@ -151,22 +160,16 @@ def bind(body_of: Callable[[], Mapping[str, Any]], pieces: Sequence[Piece]) -> t
     """Return the pieces of an answer; each thinking block also stores the content that it is bound to, and a requested
     compaction stores the content that it replaces. `body_of` returns the body of the request; it is called only if the
     body is needed."""
-    thought = any(isinstance(piece, Kept) and _is_thought(piece.block) for piece in pieces)
+    thought = any(isinstance(piece, Kept) and is_thinking(piece.block) for piece in pieces)
     if not thought and not any(isinstance(piece, Compacted) for piece in pieces):
         return tuple(pieces)
     body = body_of()
     prefix, before = _Prefix(body.get("system", ()), body.get("tools", ())), None
     bound: dict[str, dict[str, Any]] = {}
-    for role, block in _blocks(body["messages"]):
-        if _is_thought(block):
-            before = mark(block)
-        else:
-            prefix.add(role, block)
+    for block in prefix.thoughts(blocks_in(body["messages"])):
+        before = mark(block)
     replaced = prefix.replaced() if "compaction" in body else None
-    for block in _as_sent(pieces):
-        if not _is_thought(block):
-            prefix.add("assistant", block)
-            continue
+    for block in prefix.thoughts(("assistant", each) for each in _as_sent(pieces)):
         bound[mark(block)] = {"model": body.get("model"), "prefix": prefix.own, "after": before}
         before = mark(block)
     return tuple(_with(piece, bound, replaced) for piece in pieces)
@@ -175,7 +178,7 @@ def bind(body_of: Callable[[], Mapping[str, Any]], pieces: Sequence[Piece]) -> t
 def _with(piece: Piece, bound: Mapping[str, dict[str, Any]], replaced: dict[str, str] | None) -> Piece:
     if isinstance(piece, Compacted) and replaced is not None:
         return structs.replace(piece, items=(*piece.items[:-1], {**piece.items[-1], BOUND: replaced}))
-    if isinstance(piece, Kept) and _is_thought(piece.block):
+    if isinstance(piece, Kept) and is_thinking(piece.block):
         known = bound.get(mark(piece.block))
         return piece if known is None else Kept({**piece.block, BOUND: known})
     return piece
@@ -201,33 +204,27 @@ def keep_valid(messages: list[Block], system: Sequence[Block], tools: Sequence[B
     Of the blocks with a matching prefix, the longest unbroken chain that ends with the newest one stays. A block
     without a hash comes from another program, or was recorded before hashes existed.
     """
-    found = list(_blocks(messages))
-    last = next((at for at in range(len(found) - 1, -1, -1) if _is_thought(found[at][1])), -1)
-    prefix = _Prefix(system, tools) if binds and last >= 0 else None
-    fitting: list[tuple[Block, Any]] = []
-    for role, block in found[: last + 1]:
-        if not _is_thought(block):
-            if prefix is not None:
-                prefix.add(role, block)
-            continue
-        bound = block.get(BOUND)
-        if prefix is not None and isinstance(bound, dict) and bound.get("prefix") in (prefix.own, prefix.instead):
-            fitting.append((block, bound.get("after")))
+    found = list(blocks_in(messages))
+    last = next((at for at in range(len(found) - 1, -1, -1) if is_thinking(found[at][1])), -1)
+    if binds and last >= 0:
+        prefix, fitting = _Prefix(system, tools), list[Block]()
+        for block in prefix.thoughts(found[: last + 1]):
+            if member(block, BOUND, "prefix") in (prefix.own, prefix.instead or prefix.own):
+                fitting.append(block)
+        begin = max(len(fitting) - 1, 0)
+        while begin and member(fitting[begin], BOUND, "after") == mark(fitting[begin - 1]):
+            begin -= 1
+        _only(messages, set(map(id, fitting[begin:])))
     for _, block in found:
         block.pop(BOUND, None)
-    if prefix is not None:
-        begin = max(len(fitting) - 1, 0)
-        while begin and fitting[begin][1] == mark(fitting[begin - 1][0]):
-            begin -= 1
-        _only(messages, {id(block) for block, _ in fitting[begin:]})
 
 
 def staying(body: Mapping[str, Any], compaction: Mapping[str, Any]) -> set[str]:
     """Return the marks of a request's thinking blocks that stay valid when a requested compaction replaces the messages
     that they are bound to."""
     prefix, behind, found = _Prefix(body.get("system", ()), body.get("tools", ())), False, set[str]()
-    for role, block in _blocks(body["messages"]):
-        if not _is_thought(block):
+    for role, block in blocks_in(body["messages"]):
+        if not is_thinking(block):
             prefix.add(role, block)
             behind = behind or compaction.get(BOUND, 0) == prefix.replaced()
         elif behind:
@@ -246,11 +243,9 @@ def without(body: Mapping[str, Any]) -> dict[str, Any]:
 def sent(prompt: Prompt, body: Mapping[str, Any]) -> dict[str, str]:
     """Return the thinking blocks of a request made from `prompt`, as a mapping of marks to the models that made the
     blocks, empty if unknown."""
-    models = {}
-    for block in (block for step in prompt.steps for block in step.kept if _is_thought(block)):
-        bound = block.get(BOUND)
-        models[mark(block)] = str(bound.get("model") or "") if isinstance(bound, dict) else ""
-    marks = [mark(block) for _, block in _blocks(body["messages"]) if _is_thought(block)]
+    kept = (block for step in prompt.steps for block in step.kept if is_thinking(block))
+    models = {mark(block): as_text(member(block, BOUND, "model")) for block in kept}
+    marks = [mark(block) for _, block in blocks_in(body["messages"]) if is_thinking(block)]
     return {each: models.get(each, "") for each in marks}
 
 
@@ -260,19 +255,14 @@ def mark(block: Mapping[str, Any]) -> str:
     return sha256(signed.encode(errors="replace")).hexdigest()[:_DIGITS]
 
 
+RULE = ThinkingRule(binds=binds, bind=bind, sent=sent, without=without, staying=staying)
+
+
 def _only(messages: list[Block], stay: set[int]) -> None:
     for message in messages:
-        content = [block for block in message["content"] if not _is_thought(block) or id(block) in stay]
+        content = [block for block in message["content"] if not is_thinking(block) or id(block) in stay]
         message["content"][:] = content
     joined(messages)
-
-
-def _is_thought(block: Mapping[str, Any]) -> bool:
-    return isinstance(kind := block.get("type"), str) and kind in THINKING
-
-
-def _blocks(messages: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Block]]:
-    return ((message["role"], block) for message in messages for block in message["content"])
 
 
 def _chained(before: str, new: bytes, block: Mapping[str, Any]) -> str:

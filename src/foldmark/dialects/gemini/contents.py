@@ -15,21 +15,9 @@ from msgspec.structs import replace
 from foldmark.core.assembly import caching
 from foldmark.core.assembly.media import GIF
 from foldmark.core.assembly.prompt import Prompt
-from foldmark.core.assembly.view import AnsweredCall, Calls, ViewMessage
+from foldmark.core.assembly.view import AnsweredCall, Calls
 from foldmark.core.errors import ProviderError
-from foldmark.core.request import (
-    PLAIN,
-    Kept,
-    Options,
-    Piece,
-    Stopped,
-    ToolCall,
-    ToolSpec,
-    Usage,
-    block_in,
-    block_position,
-    carry,
-)
+from foldmark.core.request import PLAIN, Kept, Options, Piece, Stopped, ToolCall, ToolSpec, Usage, carry
 from foldmark.dialects.bodies import Json, described, tokens
 from foldmark.dialects.dialect import Dialect
 from foldmark.wires import gemini
@@ -57,7 +45,7 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     third = _version(model) >= (3, 0)
     for step in prompt.steps:
         if isinstance(step, Calls):
-            _add(contents, "model", _message_parts(step))
+            _add(contents, "model", gemini.answer_parts(step.text, step.kept))
             for index, call in enumerate(step.calls):
                 own, must_sign = call.call_id if third else None, third and index == 0
                 part = gemini.call_part(own, call.name, call.arguments, call.signature, must_sign=must_sign)
@@ -66,14 +54,17 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
         elif step.role == "user":
             _add(contents, "user", [*gemini.media_parts(step.media, _version(model)), *gemini.text_parts(step.text)])
         else:
-            _add(contents, "model", _message_parts(step))
+            _add(contents, "model", gemini.answer_parts(step.text, step.kept))
     body: Json = {}
     if prompt.system:
         body["systemInstruction"] = {"parts": gemini.text_parts(prompt.system)}
     if tools:
         body["tools"] = [{"functionDeclarations": [_tool(tool) for tool in tools]}]
     body["contents"] = contents
-    if generation := _generation(model, options):
+    generation: Json = {} if options.output == PLAIN.output else {"maxOutputTokens": options.output}
+    if thinking := _thinking(model, options.thinking):
+        generation["thinkingConfig"] = thinking
+    if generation:
         body["generationConfig"] = generation
     return body
 
@@ -143,20 +134,6 @@ def _add(contents: list[Json], role: str, parts: list[Json]) -> None:
         contents.append({"role": role, "parts": parts})
 
 
-def _message_parts(step: ViewMessage | Calls) -> list[Json]:
-    signed = [part for block in step.kept if (part := gemini.signed(block))]
-    thoughts = [part for part in signed if "thought" in part]
-    behind = [part for part in signed if "thought" not in part]
-    parts: list[Json] = []
-    done = 0
-    for block in step.kept:
-        if part := block_in(block, gemini.READER):
-            end = block_position(block, done, step.text)
-            parts += [*gemini.text_parts(step.text[done:end]), part]
-            done = end
-    return [*thoughts, *parts, *gemini.text_parts(step.text[done:]), *behind]
-
-
 def _results(calls: Iterable[AnsweredCall], model: str) -> list[Json]:
     """Return the results of calls. Images and documents are inside them for Gemini 3, and after all of them for other
     models."""
@@ -176,15 +153,6 @@ def _tool(tool: ToolSpec) -> Json:
     if tool.parameters.get("properties"):
         about["parametersJsonSchema"] = {"type": "object", **tool.parameters}
     return about
-
-
-def _generation(model: str, options: Options) -> Json:
-    found: Json = {}
-    if options.output != PLAIN.output:
-        found["maxOutputTokens"] = options.output
-    if thinking := _thinking(model, options.thinking):
-        found["thinkingConfig"] = thinking
-    return found
 
 
 def _thinking(model: str, wanted: str) -> Json:

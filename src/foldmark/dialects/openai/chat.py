@@ -55,7 +55,8 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
     if wanted is not None:
         body["reasoning_effort"] = wanted
     steps = [_called(model, step) if isinstance(step, Calls) else _message(model, step) for step in prompt.steps]
-    messages = list(chain(_system(model, prompt), *steps))
+    system = models.system_parts(prompt, "text") if models.breakpoints(model) else prompt.system
+    messages = [*([wire.asked(system, "system")] if system else []), *chain(*steps)]
     if models.wants_reasoning_content(model) and (tools or any(isinstance(step, Calls) for step in prompt.steps)):
         for message in messages:
             if message["role"] == "assistant" and not message.get("reasoning_content"):
@@ -65,11 +66,6 @@ def encode(model: str, prompt: Prompt, tools: Sequence[ToolSpec] = (), options: 
             models.mark_newest(chain(*steps[:end]), "text")
     body["messages"] = messages
     return body
-
-
-def _system(model: str, prompt: Prompt) -> list[Json]:
-    content = models.system_parts(prompt, "text") if models.breakpoints(model) else prompt.system
-    return [{"role": "system", "content": content}] if content else []
 
 
 def _message(model: str, step: ViewMessage) -> list[Json]:

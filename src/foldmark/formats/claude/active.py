@@ -11,15 +11,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from foldmark.formats.chain import ActiveRecords, leaf_at_end
-from foldmark.formats.claude.resumption import (
-    MISSING,
-    Links,
-    ResumedChain,
-    is_resumable,
-    path_from,
-    resume,
-    with_siblings,
-)
+from foldmark.formats.claude import resumption
+from foldmark.formats.claude.resumption import Links, path_from
 from foldmark.formats.messages import RecordEntry
 from foldmark.formats.sent import SentMessages, in_sending_order, messages_of
 
@@ -35,9 +28,9 @@ def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingPr
     again behind it has left. If no message has a uuid, as in other programs' files, which Claude Code does not resume,
     all are active.
     """
-    if not is_resumable(entries):
+    if not resumption.is_resumable(entries):
         return None
-    resumed = resume(entries, before.get("tips", ()))
+    resumed = resumption.resume(entries, before.get("tips", ()))
     newest = messages_of(resumed.order, before.get("open", ()))
     parts = [(resumed.order, newest)]
     met = {entry.line for entry in resumed.order}
@@ -58,19 +51,14 @@ def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingPr
     found = order.records()
     return replace(
         found,
-        preserved=_preserved(entries, resumed.links),
+        preserved={
+            entry.line: resumed.links.preserved(entry) or ()
+            for entry in entries
+            if entry.preserved is not None and resumed.links.walked <= _WALKS * len(entries)
+        },
         carried=_carried(entries, resumed, found.order),
         open=_open(order.newest, newest),
     )
-
-
-def _preserved(entries: Sequence[RecordEntry], links: Links[RecordEntry]) -> dict[int, Sequence[str]]:
-    """Return the records that compactions preserve, by the line of the boundary."""
-    found: dict[int, Sequence[str]] = {}
-    for entry in entries:
-        if entry.preserved is not None and links.walked <= _WALKS * len(entries):
-            found[entry.line] = links.preserved(entry) or ()
-    return found
 
 
 class _Order:
@@ -123,7 +111,7 @@ class _Order:
                         self._lost.setdefault(origin.line, []).append(call)
             for at, calls in sent.missing.items():
                 if (last := sent.messages[at][-1]).copies is None:
-                    self._made[last.line] = tuple((call, MISSING) for call in calls)
+                    self._made[last.line] = tuple((call, resumption.MISSING) for call in calls)
         if gate is not None and gate.edit:
             self._edited = max(self._edited, gate.line)
         self._shown = shown
@@ -184,7 +172,7 @@ class _Replaced:
         while self._boundaries and self._boundaries[-1].line >= top.line:
             self._boundaries.pop()
         way = self._behind(self._boundaries[-1], below) if self._boundaries else None
-        return with_siblings(path_from(self._links, below)[::-1] if way is None else way, self._links)
+        return resumption.with_siblings(path_from(self._links, below)[::-1] if way is None else way, self._links)
 
     def _behind(self, boundary: RecordEntry, below: RecordEntry | None) -> list[RecordEntry] | None:
         """Return the path to a record behind a compaction that preserves others; None if it is a usual path. What
@@ -209,24 +197,22 @@ class _Replaced:
 
 
 def _carried(
-    entries: Sequence[RecordEntry], resumed: ResumedChain[RecordEntry], order: Sequence[RecordEntry]
+    entries: Sequence[RecordEntry], resumed: resumption.ResumedChain[RecordEntry], order: Sequence[RecordEntry]
 ) -> dict[str, Any]:
     """Return what a later import has to know: the active chain does not end with the newest message (`behind`), or the
     session names a `leaf` below it."""
     newest = max((each for each in entries if each.spoken and not each.aside), key=lambda each: each.line, default=None)
     if newest is None:
         return {}
-    if newest.copies is not None:
-        return {"behind": True}  # an edit is still being written
-    if all(each.line != newest.line for each in order) or any(
-        each.boundary and each.line > newest.line for each in entries
-    ):
+    is_edit = newest.copies is not None  # it is still being written
+    is_compacted = any(each.boundary and each.line > newest.line for each in entries)
+    if is_edit or is_compacted or all(each.line != newest.line for each in order):
         return {"behind": True}
     if (top := resumed.chain[0]).boundary and not top.edit and not _is_summarized(top, order):
         before = {each.message_id for each in entries if each.is_answer and each.line < top.line}
         if all(each.message_id in before for each in resumed.chain if each.is_answer):
             return {"behind": True}  # answers are still being written again
-    leaf = leaf_at_end((each.leaf, each.boundary, each.chained and not each.aside) for each in entries)
+    leaf = leaf_at_end(entries)
     named = resumed.links.by_uuid.get(leaf.uuid or "")
     return {"leaf": leaf.uuid} if named is not None and named not in resumed.links.above(newest) else {}
 

@@ -22,7 +22,7 @@ from foldmark.formats.claude.told import is_injected, kept, told
 from foldmark.formats.messages import NOTHING, RecordMessages
 from foldmark.text import queued
 from foldmark.wires.anthropic import RESULT, THINKING, kind_of, listed, read_answer, read_user
-from foldmark.wires.lenient_json import filled_text, member
+from foldmark.wires.lenient_json import as_object, filled_text, member
 from foldmark.wires.parts import Data, TextMessage
 
 FULL = pattern(
@@ -85,9 +85,8 @@ def made_results(record: dict[str, Any]) -> tuple[str, ...]:
 
 def _read_told(record: Data) -> RecordMessages:
     """Return the messages of a queued prompt, or what another attachment or a local command told the model."""
-    attached = record.get("attachment")
-    prompt = queued.queued_prompt(attached) if isinstance(attached, dict) else None
-    if isinstance(attached, dict) and prompt is not None:
+    attached = as_object(record.get("attachment"))
+    if (prompt := queued.queued_prompt(attached)) is not None:
         reading = read_user(listed(prompt), is_injected)
         texts = [part for part in reading.parts if isinstance(part, TextMessage)]
         if len(texts) < len(reading.parts):

@@ -5,36 +5,25 @@ which the session was started, and an agent may have changed its folder since. S
 which the sessions' folder is named. If no record names it, the folder of the last record is used.
 """
 
-import codecs
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import msgspec
-from msgspec import Struct
-
 from foldmark.core.agents import is_uuid
 from foldmark.core.errors import FoldmarkError
 from foldmark.formats.claude.claude_format import ClaudeFormat, project_folder
 from foldmark.formats.claude.members import SAID, is_aside, new_record
-from foldmark.formats.session_file import MAX_LINE, SessionFile
+from foldmark.formats.session_file import SessionFile
 from foldmark.formats.session_format import ResumeCommand, SessionPath, SessionSurroundings, existing, folder_in
-from foldmark.wires.lenient_json import NotJsonError, decode, encode_line
+from foldmark.wires.lenient_json import encode_line
 
 CARRIED = ("userType", "version", "gitBranch")
 """Members of a record that a new session copies."""
 
 _LINES, _MOST = 2000, 16 << 20
 """Maximum lines to search for working folders at the beginning, and bytes to read at the beginning and at the end."""
-
-
-class _Folder(Struct, gc=False):
-    cwd: Any = None
-
-
-_decode = msgspec.json.Decoder(_Folder).decode
 
 
 def is_subagents(session: SessionPath) -> bool:
@@ -106,25 +95,12 @@ def _may_be_project(name: str) -> bool:
 
 
 def _first_folders(path: Path) -> Iterator[Path]:
-    offset = 0
     with SessionFile(path) as file:
-        for _ in range(_LINES):
-            raw = file.raw(offset)
-            if not raw or offset > _MOST or len(raw) > MAX_LINE:
+        for record in file.records(_LINES):
+            if record.offset > _MOST:
                 return
-            offset += len(raw)
-            if cwd := folder_in(_with_folder(raw)):
+            if cwd := folder_in(record.value):
                 yield cwd
-
-
-def _with_folder(raw: bytes) -> Any:
-    """Return the value of a line; of one in the usual form only the member that names a folder, which is cheaper."""
-    try:
-        return {"cwd": _decode(raw).cwd}
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        with suppress(NotJsonError):
-            return decode(raw.removeprefix(codecs.BOM_UTF8))
-    return None
 
 
 def _newest_record(path: Path) -> dict[str, Any]:

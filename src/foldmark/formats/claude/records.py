@@ -16,21 +16,8 @@ import msgspec
 from msgspec.structs import replace
 
 from foldmark.dialects.anthropic.usage import context_usage
+from foldmark.formats.claude import members
 from foldmark.formats.claude.blocks import is_thinking, made_results, message_id, read_message, response_of, says_full
-from foldmark.formats.claude.members import (
-    AGENT,
-    CHAINED,
-    PARENT,
-    PROMPTED_BY,
-    SAID,
-    SESSION,
-    compaction,
-    is_api_error,
-    is_aside,
-    is_boundary,
-    is_injected,
-    is_summary,
-)
 from foldmark.formats.messages import (
     NOTHING,
     AnswerUsage,
@@ -105,21 +92,21 @@ def _chain_members(value: dict[str, Any], found: RecordMessages) -> dict[str, An
     is_answer = kind == "assistant"
     return {
         "uuid": filled_text(value.get("uuid")),
-        "parent": filled_text(value.get(PARENT)),
-        "side": (filled_text(value.get(AGENT)) or "") if is_aside(value) else None,
+        "parent": filled_text(value.get(members.PARENT)),
+        "side": (filled_text(value.get(members.AGENT)) or "") if members.is_aside(value) else None,
         "message_id": message_id(value),
-        "prompted_by": filled_text(value.get(PROMPTED_BY)),
-        "chained": isinstance(kind, str) and kind in CHAINED,
-        "said": kind in SAID,
+        "prompted_by": filled_text(value.get(members.PROMPTED_BY)),
+        "chained": isinstance(kind, str) and kind in members.CHAINED,
+        "said": kind in members.SAID,
         "is_answer": is_answer,
         "passing": kind == "progress",
-        "failed": is_api_error(value),
+        "failed": members.is_api_error(value),
         "thinking": is_answer and is_thinking(value),
-        "compacts": is_summary(value)
+        "compacts": members.is_summary(value)
         and not is_answer
         and bool(parts)
         and all(isinstance(part, TextMessage) for part in parts),
-        "boundary": is_boundary(value),
+        "boundary": members.is_boundary(value),
         "preserved": _preserved(value),
         "leaf": _leaf(value),
     }
@@ -127,7 +114,12 @@ def _chain_members(value: dict[str, Any], found: RecordMessages) -> dict[str, An
 
 def is_edit(record: dict[str, Any], behind: dict[str, Any] | None) -> bool:
     """Return True if all messages that stay are written again behind this record (see `SessionFormat.is_edit`)."""
-    return is_boundary(record) and behind is not None and not is_summary(behind) and _preserved(record) is None
+    return (
+        members.is_boundary(record)
+        and behind is not None
+        and not members.is_summary(behind)
+        and _preserved(record) is None
+    )
 
 
 # -- For an import
@@ -176,7 +168,7 @@ def _entry(record: SessionRecord, value: dict[str, Any], moment: datetime | None
         timed=timed,
         key=record_key(uuid.encode() if uuid else _without_session(record.value)),
         logical=filled_text(value.get("logicalParentUuid")),
-        injected=kind == "attachment" or is_injected(value),
+        injected=kind == "attachment" or members.is_injected(value),
         raised=bool(parts) and kind == "attachment",
         interruption=text in INTERRUPTIONS,
         response=response,
@@ -188,7 +180,7 @@ def _entry(record: SessionRecord, value: dict[str, Any], moment: datetime | None
 def _without_session(value: Any) -> bytes:
     """Return a record as JSON without the session id, so that it is the same in all copies of its session."""
     if isinstance(value, dict):
-        value = {name: each for name, each in value.items() if name != SESSION}
+        value = {name: each for name, each in value.items() if name != members.SESSION}
     return msgspec.json.encode(value)
 
 
@@ -214,7 +206,7 @@ def _leaf(value: dict[str, Any]) -> Leaf | None:
 
 def _preserved(value: dict[str, Any]) -> PreservedRecords | None:
     """Return the records that a compaction preserves, as its own record lists them."""
-    about = compaction(value)
+    about = members.compaction(value)
     if not isinstance(about, dict):
         return None
     listed, segment = about.get("preservedMessages"), about.get("preservedSegment")
@@ -266,7 +258,7 @@ def recovered(session: SessionFile, row: Row) -> Iterator[Row]:
 def row_of(record: SessionRecord, raw: bytes) -> Row:
     """Return the row of a record, which is an object. `raw` is its line."""
     value = record.value
-    session, moment, reading = filled_text(value.get(SESSION)), record_time(value), read_message(value)
+    session, moment, reading = filled_text(value.get(members.SESSION)), record_time(value), read_message(value)
     row = Row(
         line=record.line,
         offset=record.offset,
@@ -279,7 +271,7 @@ def row_of(record: SessionRecord, raw: bytes) -> Row:
     )
     row.spoken = bool(reading.parts or row.results)
     faults = list(_bytes_faults(raw, record.line))
-    if row.type in CHAINED:
+    if row.type in members.CHAINED:
         faults += _link_faults(value, row)
         if row.said:
             faults += _message_faults(value, row)
@@ -311,7 +303,7 @@ def _refuse(name: str) -> None:
 def _link_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
     if row.uuid is None:
         yield "uuid"
-    if row.parent is None and (PARENT not in value or value[PARENT] is not None):
+    if row.parent is None and (members.PARENT not in value or value[members.PARENT] is not None):
         yield "parent"
     time = value.get("timestamp")
     if record_time(value) is None and (not isinstance(time, int | float) or isinstance(time, bool)):

@@ -176,7 +176,7 @@ def resume(rows: Sequence[R], outside: Collection[str] = ()) -> ResumedChain[R]:
     left, kept = links.compacted()
     main = [row for row in left.by_uuid.values() if row.chained and not row.aside]
     last = next((row for row in reversed(rows) if row.chained and row.uuid and not row.aside), None)
-    leaf = leaf_at_end((row.leaf, row.boundary, row.chained and not row.aside) for row in rows)
+    leaf = leaf_at_end(rows)
     newest = _from_said(links.above(last))
     if leaf == NOWHERE or not main:
         return ResumedChain([], [], newest, links)

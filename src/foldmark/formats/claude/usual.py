@@ -9,27 +9,15 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from foldmark.formats.claude import members
 from foldmark.formats.claude.blocks import only_thinking
-from foldmark.formats.claude.members import (
-    AGENT,
-    ASIDE,
-    CHAINED,
-    DISPLAY,
-    ERROR,
-    MADE_UP,
-    PARENT,
-    PROMPTED_BY,
-    SAID,
-    SESSION,
-    SUMMARY,
-)
 from foldmark.formats.claude.records import LEAF, Row, row_of
 from foldmark.formats.session_file import SessionRecord
 from foldmark.wires.anthropic import RESULT, THINKING, USE, USERS
 from foldmark.wires.lenient_json import NotJsonError, decode
 
 _NONE, _QUOTE = Raw(b""), memoryview(b'"')
-_WITH_TEXT = (CHAINED - {*SAID}) | {LEAF}
+_WITH_TEXT = (members.CHAINED - {*members.SAID}) | {LEAF}
 """Types of records that have to be read whole."""
 
 
@@ -63,17 +51,17 @@ class UsualRecord(Struct, gc=False):
 
     type: str = ""
     uuid: str | None = None
-    parent: str | None = msgspec.field(default=None, name=PARENT)
-    session: Raw = msgspec.field(default=_NONE, name=SESSION)
+    parent: str | None = msgspec.field(default=None, name=members.PARENT)
+    session: Raw = msgspec.field(default=_NONE, name=members.SESSION)
     message: UsualMessage | None = None
-    display: Raw = msgspec.field(default=_NONE, name=DISPLAY)
-    aside: bool | None = msgspec.field(default=None, name=ASIDE)
-    agent: str | None = msgspec.field(default=None, name=AGENT)
+    display: Raw = msgspec.field(default=_NONE, name=members.DISPLAY)
+    aside: bool | None = msgspec.field(default=None, name=members.ASIDE)
+    agent: str | None = msgspec.field(default=None, name=members.AGENT)
     moment: datetime | None = msgspec.field(default=None, name="timestamp")
-    prompted_by: str | None = msgspec.field(default=None, name=PROMPTED_BY)
-    failed: bool | None = msgspec.field(default=None, name=ERROR[0])
-    summary: bool | None = msgspec.field(default=None, name=[*SUMMARY][-1])
-    made_up: bool | None = msgspec.field(default=None, name=MADE_UP)
+    prompted_by: str | None = msgspec.field(default=None, name=members.PROMPTED_BY)
+    failed: bool | None = msgspec.field(default=None, name=members.ERROR[0])
+    summary: bool | None = msgspec.field(default=None, name=[*members.SUMMARY][-1])
+    made_up: bool | None = msgspec.field(default=None, name=members.MADE_UP)
 
     @property
     def blocks(self) -> list[UsualBlock]:
@@ -93,13 +81,13 @@ class UsualRecord(Struct, gc=False):
                 return row_of(SessionRecord(line, 0, kind, decode(raw)), raw)
             except NotJsonError:
                 raise UnusualError from None
-        if kind not in CHAINED and kind != "progress":
+        if kind not in members.CHAINED and kind != "progress":
             return None
         row = Row(line=line, type=kind, uuid=self.uuid or None, parent=self.parent or None, moment=self.moment)
         row.prompted_by = self.prompted_by or None
         if self.aside:
             row.side = self.agent or ""
-        if kind not in SAID:
+        if kind not in members.SAID:
             row.passing = kind == "progress"
             row.chained = row.spoken = not row.passing
             return row

@@ -41,7 +41,7 @@ from foldmark.formats.messages import (
 )
 from foldmark.formats.session_file import SessionRecord
 from foldmark.wires import responses
-from foldmark.wires.lenient_json import NotJsonError, decode, filled_text, member, whole_number
+from foldmark.wires.lenient_json import NotJsonError, decode, filled_text, member, objects_in, whole_number
 from foldmark.wires.parts import SEALED, CallMessage, Data, Part, ResultMessage, TextMessage
 
 TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted", "world_state")
@@ -113,18 +113,14 @@ def searched_item(record: Data) -> Iterator[SearchedMessage]:
     else:
         for part in responses.read(item).parts:
             if isinstance(part, ResultMessage):
-                yield SearchedMessage("tool_result", _output_text(part.text), None, part.call_id)
+                inner = member(_unpacked(part.text), "output")  # older versions wrote an output as JSON inside a text
+                text = inner if isinstance(inner, str) else part.text
+                yield SearchedMessage("tool_result", text, None, part.call_id)
             elif isinstance(part, CallMessage) or responses.is_call(responses.kind_of(item)):
                 args = responses.args_of(item)
                 given = args["input"] if isinstance(args, dict) and args.keys() == {"input"} else args
                 text = argument_text(_unpacked(given))
                 yield SearchedMessage("tool_call", text, responses.tool_of(item), responses.call_of(item))
-
-
-def _output_text(text: str) -> str:
-    """Return the text of a tool's output. Older versions wrote it as JSON inside a text."""
-    inner = _unpacked(text)
-    return str(inner["output"]) if isinstance(inner, dict) and isinstance(inner.get("output"), str) else text
 
 
 def _joined(value: Any) -> str:
@@ -175,9 +171,8 @@ def history_of(payload: Data) -> list[Data]:
     call.
     """
     found: list[Data] = []
-    history = payload.get("replacement_history")
-    for item in history if isinstance(history, list) else ():
-        kind = filled_text(item.get("type")) if isinstance(item, dict) else None
+    for item in objects_in(payload.get("replacement_history")):
+        kind = filled_text(item.get("type"))
         kind = responses.COMPACTION if kind == "compaction_summary" else kind
         if kind is None or kind in _NO_MESSAGES:
             continue
@@ -228,9 +223,9 @@ def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Cont
             usage=_usage(kind, payload, carried),
             compacts=compacts,
             whole=bool(found.history),
-            preserved=_preserved(record.line, payload, found, lines, map(entries.__getitem__, prompts))
-            if compacts
-            else None,
+            preserved=(
+                _preserved(record.line, payload, found, lines, [entries[at] for at in prompts]) if compacts else None
+            ),
         )
         if entry.prompt and not entry.compacts and not entry.injected:
             prompts.append(len(entries))
@@ -253,36 +248,26 @@ def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingPr
     calls = {call for entry in main for call in entry.calls}.union(before.get("open", ()))
     answered = {call for entry in main for call in entry.results}
     last = max((entry.line for entry in main if entry.prompt and not entry.injected), default=0)
-    lost = {entry.line: [call for call in entry.results if call not in calls] for entry in main}
-    made = {
-        entry.line: tuple((call, ABORTED) for call in entry.calls if call not in answered)
-        for entry in main
-        if entry.line < last
-    }
-    open = {call: () for entry in main if entry.line >= last for call in entry.calls if call not in answered}
-    kept = {line: calls for line, calls in lost.items() if calls}
-    return ActiveRecords(main, lost=kept, made={line: each for line, each in made.items() if each}, open=open)
+    lost = {entry.line: [call for call in entry.results if call not in calls] for entry in main if entry.results}
+    left = {entry.line: [call for call in entry.calls if call not in answered] for entry in main if entry.calls}
+    made = {line: tuple((call, ABORTED) for call in each) for line, each in left.items() if line < last}
+    open = {call: () for line, each in left.items() if line >= last for call in each}
+    return ActiveRecords(main, lost=lost, made=made, open=open)
 
 
 def _preserved(
     line: int, payload: Data, found: RecordMessages, lines: Mapping[bytes, str], prompts: Iterable[RecordEntry]
 ) -> PreservedRecords:
-    """Return the records that a compaction preserves: those that its history repeats, all prompts if it has none, and
-    nothing if it holds its whole history."""
+    """Return the records that a compaction preserves: the messages that its history repeats, but not the summary
+    itself; all prompts if it has no history, and nothing if it holds its whole history."""
+    history = payload.get("replacement_history")
     if found.history:
         return PreservedRecords(str(line))
-    if isinstance(payload.get("replacement_history"), list):
-        return PreservedRecords(str(line), _repeated(payload, lines))
-    return PreservedRecords(str(line), tuple(str(entry.line) for entry in prompts))
-
-
-def _repeated(payload: Data, lines: Mapping[bytes, str]) -> tuple[str, ...]:
-    """Return the lines of the messages that a compaction's history repeats, except the summary itself."""
-    history = payload.get("replacement_history")
-    found = [item for item in history if isinstance(item, dict)] if isinstance(history, list) else []
-    texts = {text for item in found if item.get("type") == responses.MESSAGE for text in _texts(_messages(item))}
-    digests = map(_digest, texts - {_summary(payload)})
-    return tuple(lines[digest] for digest in digests if digest in lines)
+    if not isinstance(history, list):
+        return PreservedRecords(str(line), tuple(str(entry.line) for entry in prompts))
+    said = (item for item in objects_in(history) if item.get("type") == responses.MESSAGE)
+    digests = map(_digest, {text for item in said for text in _texts(_messages(item))} - {_summary(payload)})
+    return PreservedRecords(str(line), tuple(lines[digest] for digest in digests if digest in lines))
 
 
 def _usage(kind: Any, payload: Data, carried: dict[str, Any]) -> AnswerUsage | None:

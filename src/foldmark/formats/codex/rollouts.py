@@ -19,14 +19,7 @@ from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.formats.codex import UUID
 from foldmark.formats.session_file import Piece, SessionFileError
-from foldmark.formats.session_format import (
-    ResumeCommand,
-    SessionPath,
-    SessionSurroundings,
-    existing,
-    files_in,
-    folder_in,
-)
+from foldmark.formats.session_format import ResumeCommand, SessionPath, SessionSurroundings, files_in, folder_in
 from foldmark.wires import responses
 from foldmark.wires.lenient_json import NotJsonError, decode, encode_line, member
 
@@ -150,7 +143,7 @@ def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt
     with suppress(FoldmarkError):
         first = head(session.path).payload
     by_itself = ("exec",) if first.get("source") == "exec" else ()
-    return ResumeCommand(("codex", *by_itself, "resume", session.id, *prompt), existing(folder_in(first)))
+    return ResumeCommand(("codex", *by_itself, "resume", session.id, *prompt), folder_in(first, exists=True))
 
 
 def surroundings(session: SessionPath) -> SessionSurroundings:

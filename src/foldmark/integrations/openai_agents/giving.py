@@ -7,6 +7,7 @@ leaves it out automatically, and a pending approval needs it.
 """
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -45,12 +46,8 @@ class Given(NamedTuple):
 def newest_items(moment: Snapshot, at: Standing, limit: int | None, window: "GivenWindow") -> list[Any]:
     """Return the newest `limit` items of the context in the order of the log; all for None. Read no more than
     needed."""
-    found: list[Any] = []
-    for each in [] if limit == 0 else newest_first(moment, at, window.segments(moment, at)):
-        found += reversed(each.items)
-        if limit is not None and len(found) >= limit:
-            break
-    return found[:limit][::-1]
+    given = newest_first(moment, at, window.segments(moment, at))
+    return list(islice((item for each in given for item in reversed(each.items)), limit))[::-1]
 
 
 def newest_first(moment: Snapshot, at: Standing, segments: Segments) -> Iterator[Given]:

@@ -3,11 +3,9 @@
 The SDK uses the format of the Responses API for all models. What an item says, `foldmark.wires.responses` knows; an
 event stands for a whole item.
 
-The event's own content is not stored twice: its text, images and the item of a tool that the provider ran are holes in
-the item, which are filled when the item is given back. `data["openai_agents"]` of the event holds
+The event's own content is not stored twice (`repeated`). `data["openai_agents"]` of the event holds
 
-- `as`: the item with its holes, `holes`: [path, source] of each, where the source is the number of a block among
-  `data["blocks"]`, or null for the event's text;
+- `as`: the item; the place of what it repeats is the number of a block among `data["blocks"]`, -1 for the event's text;
 - `before`: how many of the first `data["blocks"]` are items before it: the model's thinking;
 - `with`: the event with the model's thinking in the same answer, if that is another event;
 - `left`: the event that held this thinking and the item that it led to, which was popped;
@@ -31,15 +29,13 @@ from foldmark.core.request import block_in
 from foldmark.wires import responses
 from foldmark.wires.lenient_json import as_object, as_text
 from foldmark.wires.parts import CallMessage, Part, TextMessage
+from foldmark.wires.repeated import packed, unpacked
 
 KEY, DIALECT = "openai_agents", "openai"
+_TEXT = -1
 
 NO_MESSAGE = TextMessage("assistant", "")
 """The message of items that say nothing."""
-
-Path = tuple[str | int, ...]
-Hole = tuple[Path, int | None]
-"""The path to a member that repeats a block of the event, with its number, or the event's text (None)."""
 
 
 def is_thought(item: Any) -> bool:
@@ -83,13 +79,10 @@ def data_of(thoughts: Sequence[Any], item: Any = msgspec.UNSET, message: Part = 
     about: dict[str, Any] = {"before": len(thoughts)} if thoughts else {}
     with suppress(LookupError, ValueError, TypeError, OverflowError, RecursionError, msgspec.MsgspecError):
         if item is not msgspec.UNSET:
-            about["as"] = json.loads(json.dumps(item))
-            holes = _holes(item, text, every)
-            for path, _ in holes:
-                about["as"] = _filled(about["as"], path, None)
-            about.update({"holes": holes} if holes else {})
+            repeated = [(text, _TEXT), *((_original(each), at) for at, each in enumerate(every))]
+            about["as"] = packed(item, lambda value: next((at for each, at in repeated if each == value), None))
         data = {**({"blocks": every} if every else {}), KEY: about}
-        if json.dumps(unpacked(msgspec.json.decode(msgspec.json.encode(data)), well_formed(text))) == source:
+        if json.dumps(_items(msgspec.json.decode(msgspec.json.encode(data)), well_formed(text))) == source:
             return data
     return {**({"blocks": blocks} if blocks else {}), KEY: {"json": source}}
 
@@ -111,7 +104,7 @@ def items_of(event: Event) -> list[Any] | None:
     A result stands for no item if its text is part of its call's item.
     """
     try:
-        found = unpacked(_own(event), event.content)
+        found = _items(_own(event), event.content)
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError):  # data of other code under our key
         return None
     return found if found or event.kind == "tool_result" else None
@@ -129,65 +122,22 @@ def _own(event: Event) -> Mapping[str, Any]:
     return (data.get("native") or {}) if event.kind == "summary" else data
 
 
-def unpacked(data: Mapping[str, Any], text: str) -> list[Any]:
+def _items(data: Mapping[str, Any], text: str) -> list[Any]:
     """Return the items in an event's data. Raises errors such as KeyError for data that `data_of` did not make."""
     about = data[KEY]
     if "json" in about:
-        found = json.loads(about["json"])
-        if not isinstance(found, list):
-            raise TypeError("the items are a list")
-        return found
+        return [*json.loads(about["json"])]
     blocks = data.get("blocks", [])
     items = list(blocks[: about.get("before", 0)])
     if "as" in about:
-        item = about["as"]
-        for path, block in about.get("holes", ()):
-            item = _filled(item, path, text if block is None else _original(blocks[block], path))
-        items.append(item)
+        items.append(unpacked(about["as"], lambda at: text if at == _TEXT else _original(blocks[at])))
     return items
 
 
-def _filled(item: Any, path: Sequence[str | int], value: Any) -> Any:
-    """Return the item with a value at the path; an empty path replaces the item itself."""
-    if not path:
-        return value
-    inner = item
-    for step in path[:-1]:
-        inner = inner[step]
-    inner[path[-1]] = value
-    return item
-
-
-def _holes(item: Any, text: str, blocks: Sequence[Any]) -> list[Hole]:
-    """Return the places of an item that repeat the event's text or one of its blocks."""
-    sources: dict[str, int | None] = {text: None} if text else {}
-    for number, block in enumerate(blocks):
-        if inner := block_in(block, RESPONSES):
-            return [((name,), number) for name in inner]
-        if "source" in block:
-            sources[_original(block, ())] = number
-    found: list[Hole] = []
-    if isinstance(item, dict):
-        _add_places(item, sources, (), found)
-    return found
-
-
-def _add_places(
-    value: dict[str, Any] | list[Any], sources: Mapping[str, int | None], path: Path, found: list[Hole]
-) -> None:
-    for step, each in value.items() if isinstance(value, dict) else enumerate(value):
-        if isinstance(each, str):
-            if each in sources:
-                found.append(((*path, step), sources[each]))
-        elif isinstance(each, dict | list):
-            _add_places(each, sources, (*path, step), found)
-
-
-def _original(block: Any, path: Path) -> Any:
-    """Return what a block holds of an item: the address of an image or a document, or the member at the path. The
-    caller keeps the whole item if this differs from the original."""
-    inner = block_in(block, RESPONSES)
-    if inner is not None:
-        return inner[str(path[0])]
-    source = block["source"]
+def _original(block: Any) -> Any:
+    """Return what a block repeats of an item: all of it, or the address of an image or a document; None for thinking.
+    The caller keeps the whole item if this differs from the original."""
+    inner, source = block_in(block, RESPONSES), block.get("source")
+    if inner is not None or source is None:
+        return inner
     return str(source["url"] if "url" in source else f"data:{source['media_type']};base64,{source['data']}")

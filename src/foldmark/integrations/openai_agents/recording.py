@@ -12,7 +12,7 @@ earlier copies: restoring an earlier copy changes nothing while a later copy is 
 """
 
 from collections.abc import Iterable, Sequence
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import Any, NamedTuple
 
 from foldmark.core import selections
@@ -141,16 +141,11 @@ class Tail(NamedTuple):
 
 def tail(moment: Snapshot, at: Standing, limit: int) -> Tail:
     """Return the newest `limit` items of the context, regardless of its window."""
-    items: list[Any] = []
-    places: list[tuple[int, int]] = []
-    complete = True
-    for each in newest_first(moment, at, at.visible):
-        if len(items) >= limit:
-            complete = False
-            break
-        items += reversed(each.items)
-        places += ((each.event.id, number) for number in reversed(range(len(each.items))))
-    return Tail(items[:limit][::-1], places[:limit][::-1], complete and len(items) <= limit)
+    given = newest_first(moment, at, at.visible)
+    found = list(islice(((each, number) for each in given for number in reversed(range(len(each.items)))), limit + 1))
+    newest = found[:limit][::-1]
+    places = [(each.event.id, number) for each, number in newest]
+    return Tail([each.items[number] for each, number in newest], places, complete=len(found) <= limit)
 
 
 def replace_tail(agent: Agent, found: Tail, start: int, copy: Sequence[Any]) -> bool:
@@ -175,15 +170,7 @@ def replace(agent: Agent, copy: Sequence[Any], first: int = 1) -> None:
     if not agent.standing().size.messages and not any(map(_is_opaque, items)):
         append(agent, entries(items))
         return
-    _summed_up(agent, summary_form(items), items, first)
-
-
-def without_last(agent: Agent, copy: Event, rest: Sequence[Any]) -> None:
-    """Replace a copy with all of its items except the last."""
-    within = [Segment(copy.agent_id, copy.id, copy.id)]
-    agent.operate(
-        lambda moment, at: provider_summary(moment, at, summary_form(rest), within), actor="system", content=_text(rest)
-    )
+    summed_up(agent, items, first)
 
 
 def add(agent: Agent, items: Sequence[Any]) -> None:
@@ -197,7 +184,7 @@ def add(agent: Agent, items: Sequence[Any]) -> None:
         else:
             append(agent, entries(before))
         made = [json_copy(item) for item in made]
-        _summed_up(agent, summary_form(made, inline=len(made) == 1), made)
+        summed_up(agent, made, inline=len(made) == 1)
     append(agent, entries(items[last + 1 :]))
 
 
@@ -210,9 +197,13 @@ def take_back(agent: Agent, event: Event) -> bool:
     return True
 
 
-def _summed_up(agent: Agent, form: dict[str, Any], items: Sequence[Any], first: int = 1) -> None:
+def summed_up(agent: Agent, items: Sequence[Any], first: int = 1, last: int = END, *, inline: bool = False) -> None:
+    """Replace everything visible from event `first` to `last` with a copy of these items; `inline` if the API has added
+    it in a run."""
+    form = summary_form(items, inline=inline)
+
     def decision(moment: Snapshot, at: Standing) -> Summary:
-        return provider_summary(moment, at, form, [Segment(each.agent, first, END) for each in at.visible])
+        return provider_summary(moment, at, form, [Segment(each.agent, first, last) for each in at.visible])
 
     agent.operate(decision, actor="system", content=_text(items))
 

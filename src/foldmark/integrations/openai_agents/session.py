@@ -175,7 +175,7 @@ class FoldmarkSession:
         if recording.take_back(agent, newest.event):
             return item
         if newest.event.kind == "summary" and thoughts:
-            recording.without_last(agent, newest.event, thoughts)
+            recording.summed_up(agent, thoughts, newest.event.id, newest.event.id)
             return item
         # This may separate a call from its result: the SDK pops items one by one.
         agent.operate(lambda moment, at: exactly(moment, at, newest.events, POPPED), actor="system")

@@ -1,7 +1,7 @@
 """`FoldmarkHistory`: the history of a Pydantic AI agent is the context of a conversation."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -63,10 +63,9 @@ class FoldmarkHistory(AbstractCapability[Any]):
     asking: Asking = NOBODY
 
     def __post_init__(self) -> None:
-        own = not isinstance(self.log, Log)
-        log = self.log if isinstance(self.log, Log) else foldmark.open(self.log)
-        self._log, self._own = log, own
-        self.agent: Agent = log.agent(self.name)
+        self._own = not isinstance(self.log, Log)
+        self._log = self.log if isinstance(self.log, Log) else foldmark.open(self.log)
+        self.agent: Agent = self._log.agent(self.name)
         self._logbook, self._lock = Logbook(self.agent), RLock()
         self._running: dict[str | None, list[ModelMessage]] = {}
         self._given: SentPlan | None = None
@@ -97,10 +96,7 @@ class FoldmarkHistory(AbstractCapability[Any]):
         """
         with self._lock:
             self.agent.context()  # accounts for events that others have appended
-            with self.agent.reading() as (moment, at):
-                made = history(self._shown(moment, at), self._logbook.standing(moment, at), waiting=waiting)
-            self._logbook.handed(made)
-            return [each.message for each in made]
+            return self._made(waiting=waiting)
 
     def record(self, messages: Sequence[ModelMessage], run_id: str | None = None) -> None:
         """Record the messages of a history that are not recorded yet. Raises FoldmarkError, in which case none is
@@ -168,29 +164,39 @@ class FoldmarkHistory(AbstractCapability[Any]):
     ) -> list[ModelMessage]:
         with self._lock:
             self.record(messages, run_id)
-            last = messages[-1] if messages else None
-            with self.agent.reading() as (moment, at):
-                made = history(self._shown(moment, at, model), self._logbook.standing(moment, at, messages), last)
-            self._logbook.handed(made)
-            return [each.message for each in made]
+            return self._made(messages, model)
 
     # The context for a model
 
-    def _shown(self, moment: Snapshot, standing: Standing, model: AbstractModel | None = None) -> list[Fragment]:
+    def _made(
+        self, messages: Sequence[ModelMessage] = (), model: AbstractModel | None = None, *, waiting: bool = False
+    ) -> list[ModelMessage]:
+        """Return the context in place of a history."""
+        last = messages[-1] if messages else None
+        with self.agent.reading() as (moment, at):
+            standing = self._logbook.standing(moment, at, messages)
+            made = history(self._shown(moment, at, model), standing, last, waiting=waiting)
+        self._logbook.handed(made)
+        return [each.message for each in made]
+
+    def _shown(self, moment: Snapshot, standing: Standing, model: AbstractModel | None) -> list[Fragment]:
         """Return the pieces for a model; without a model, for the provider of each summary."""
         at = read_by(moment, beside(moment, standing), partial(self._reads, moment, model))
         shown = [each.id for each in moment.locate(at.visible, newest_first=True)]
         summaries = {event.id: begins(event) for event in moment.select(at.visible, "summary", expected=END)}
         shown.sort(key=lambda event: (summaries.get(event, event), event))
-        pieces = _evicted(self._logbook.pieces(moment, shown), moment, standing.fold.evicted)
-        if not self.window and not self.truncation:
-            return pieces
-        # The SDK makes the requests, so their plans are not recorded: the window is that of the last one made here.
-        request = self.agent.next_request(before=lambda *_: self._given)
-        self._given = SentPlan.of(request, standing)
-        if self.window:
-            pieces = _windowed(pieces, request)
-        return _shortened(pieces, request) if self.truncation else pieces
+        pieces, evicted = self._logbook.pieces(moment, shown), standing.fold.evicted
+        out = moment.events([piece.event for piece in pieces if piece.event in evicted])
+        texts: dict[int | None, str] = {event.id: placeholder(event, evicted[event.id]) for event in out}
+        if self.window or self.truncation:
+            # The SDK makes the requests, so their plans are not recorded: the window is that of the last one made here.
+            request = self.agent.next_request(before=lambda *_: self._given)
+            self._given = SentPlan.of(request, standing)
+            if self.window:
+                pieces = _windowed(pieces, request)
+            if self.truncation:
+                texts |= {part.event: part.text for part in request.manifest.parts if part.how == "truncated"}
+        return [_worded(piece, texts[piece.event]) if piece.event in texts else piece for piece in pieces]
 
     def _reads(self, moment: Snapshot, model: AbstractModel | None, event: Event) -> bool:
         """Return True if a model accepts a summary as it is: one of its own provider, or one in plain text."""
@@ -207,19 +213,7 @@ def _windowed(pieces: Sequence[Fragment], request: Request) -> list[Fragment]:
     return [piece for piece in pieces if piece.event >= first or piece.kind == "system" or piece.event in pinned]
 
 
-def _shortened(pieces: Sequence[Fragment], request: Request) -> list[Fragment]:
-    short = {part.event: part.text for part in request.manifest.parts if part.how == "truncated"}
-    return [_shorten(piece, short[piece.event]) if piece.event in short else piece for piece in pieces]
-
-
-def _evicted(pieces: Sequence[Fragment], moment: Snapshot, evicted: Mapping[int, int]) -> list[Fragment]:
-    """Return the pieces, with placeholders for evicted results."""
-    out = moment.events([piece.event for piece in pieces if piece.event in evicted])
-    told = {event.id: placeholder(event, evicted[event.id]) for event in out}
-    return [_shorten(piece, told[piece.event]) if piece.event in told else piece for piece in pieces]
-
-
-def _shorten(piece: Fragment, text: str) -> Fragment:
+def _worded(piece: Fragment, text: str) -> Fragment:
     parts = (
         replace(part, content=text) if isinstance(part, ToolReturnPart) and not part.files else part
         for part in piece.parts

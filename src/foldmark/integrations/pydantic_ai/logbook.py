@@ -11,14 +11,14 @@ from foldmark.core import selections
 from foldmark.core.assembly.wire import HINT
 from foldmark.core.events import Event, Summary
 from foldmark.core.ports import Snapshot, Transaction
-from foldmark.core.segments import END
-from foldmark.integrations.pydantic_ai.messages import Entry, Json, data_of, dump, head_of, kept_in, restore, split
+from foldmark.integrations.pydantic_ai.messages import Entry, data_of, dump, head_of, is_standing, restore, split
 from foldmark.integrations.pydantic_ai.pieces import Fragment, Known, plain
-from foldmark.integrations.pydantic_ai.recorded import Recorded, Sought, stamp
+from foldmark.integrations.pydantic_ai.recorded import Recorded, Sought, envelope_in, stamp
 from foldmark.log import Agent
 from foldmark.operations.summaries import provider_summary
 from foldmark.request.exchanges import visible_except
 from foldmark.request.standing import Standing
+from foldmark.wires.parts import Data
 
 
 class Logbook:
@@ -31,7 +31,7 @@ class Logbook:
         self._pieces: dict[int, Fragment] = {}
         self._run = run_id
         self._joins = False
-        self._instructions: tuple[str, int] | None = None
+        self._instructions: dict[Any, int] = {}
 
     def anew(self) -> "Logbook":
         """Return a new logbook with the same open turn, which reads everything else from the log."""
@@ -142,8 +142,8 @@ class Logbook:
                 else:
                     event_id = self._append_entry(message, entry, data, opens=head is None)
                 text = getattr(message, "instructions", None)
-                if text and data and (self._instructions is None or self._instructions[0] != text):
-                    self._instructions = text, event_id
+                if text and data and text not in self._instructions:
+                    self._instructions = {text: event_id}
                 event = selections.event(transaction, event_id)
                 assert event is not None
                 self._pieces[event_id] = plain(event)
@@ -157,24 +157,23 @@ class Logbook:
         body = (e for e, entry in zip(known, entries, strict=True) if e is not None and not entry.standing)
         return next((piece.head for piece in self.pieces(moment, islice(body, 1))), None)
 
-    def _data(self, message: ModelMessage, entry: Entry, dumped: Any, head: int | None) -> Json | None:
+    def _data(self, message: ModelMessage, entry: Entry, dumped: Any, head: int | None) -> Data | None:
         if dumped is None:
             return None
         envelope, parts = dumped
-        text = getattr(message, "instructions", None)
-        if self._instructions and text == self._instructions[0]:
-            envelope = {**envelope, "instructions": {"as": self._instructions[1]}}
+        if (text := getattr(message, "instructions", None)) in self._instructions:
+            envelope = {**envelope, "instructions": {"as": self._instructions[text]}}
         beside = {"message": envelope} if head is None else {"of": head}
         return data_of(entry, parts, {**beside, "standing": True} if entry.standing else beside)
 
-    def _sum_up(self, entry: Entry, data: Json | None, behind: Sequence[int]) -> int:
+    def _sum_up(self, entry: Entry, data: Data | None, behind: Sequence[int]) -> int:
         def decision(moment: Snapshot, at: Standing) -> Summary:
             return provider_summary(moment, at, data, visible_except(moment, at, behind))
 
         time = stamp(entry.time)
         return self._agent.operate(decision, actor="system", content=entry.text, created_at=time).event_id
 
-    def _append_entry(self, message: ModelMessage, entry: Entry, data: Json | None, *, opens: bool) -> int:
+    def _append_entry(self, message: ModelMessage, entry: Entry, data: Data | None, *, opens: bool) -> int:
         agent, time = self._agent, stamp(entry.time)
         if entry.person and opens and not self._joins and (message.run_id is None or message.run_id != self._run):
             agent.end_turn(created_at=time)
@@ -210,37 +209,17 @@ class Logbook:
     def _load(self, moment: Snapshot, missing: Sequence[int]) -> None:
         """Read pieces from the log, message by message."""
         there = {event.id: event for event in moment.events(missing)}
-        read = [(event, kept_in(event)) for each in missing if (event := there.get(each))]
-        for head, pairs in groupby(read, lambda pair: head_of(pair[0])):
-            self._load_message(moment, head, list(pairs))
+        read = [event for each in missing if (event := there.get(each))]
+        for head, events in groupby(read, head_of):
+            self._load_message(moment, head, list(events))
 
-    def _load_message(self, moment: Snapshot, head: int, read: Sequence[tuple[Event, Json | None]]) -> None:
-        first = read[0][0] if read[0][0].id == head else _event(moment, head)
-        envelope, pairs = _envelope(moment, first), [(event, own) for event, own in read if own]
-        whole = restore(envelope, pairs) if envelope else None
+    def _load_message(self, moment: Snapshot, head: int, events: Sequence[Event]) -> None:
+        envelope = envelope_in(moment, events[0] if events[0].id == head else selections.event(moment, head))
+        whole = restore(envelope, events) if envelope else None
         if whole is None:
-            self._pieces.update((event.id, plain(event)) for event, _ in read)
+            self._pieces.update((event.id, plain(event)) for event in events)
             return
         message, parts = whole
-        for (event, own), made in zip(pairs, parts, strict=True):
-            standing = own.get("standing") is True
-            self._pieces[event.id] = Fragment(event.id, event.kind, event.answers, head, message, tuple(made), standing)
-
-
-def _envelope(moment: Snapshot, first: Event | None) -> Json | None:
-    """Return the message that begins with an event, without its parts."""
-    envelope = _message(first)
-    said = envelope.get("instructions") if envelope else None
-    if envelope and isinstance(said, dict):
-        before = _message(_event(moment, said.get("as"))) or {}
-        return {**envelope, "instructions": before.get("instructions")}
-    return envelope
-
-
-def _event(moment: Snapshot, named: Any) -> Event | None:
-    return selections.event(moment, named) if isinstance(named, int) and 0 < named <= END else None
-
-
-def _message(event: Event | None) -> Json | None:
-    envelope = (kept_in(event) or {}).get("message") if event else None
-    return envelope if isinstance(envelope, dict) else None
+        for event, own in zip(events, parts, strict=True):
+            standing = is_standing(event)
+            self._pieces[event.id] = Fragment(event.id, event.kind, event.answers, head, message, tuple(own), standing)

@@ -4,17 +4,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
-from pydantic_ai.messages import (
-    CompactionPart,
-    ModelMessage,
-    ModelRequest,
-    ModelResponse,
-    SystemPromptPart,
-    TextPart,
-    ToolCallPart,
-    ToolReturnPart,
-    UserPromptPart,
-)
+from pydantic_ai import messages as sdk
 
 from foldmark.core import codec
 from foldmark.core.assembly.wire import NO_RESULT as NEVER_CAME
@@ -31,7 +21,7 @@ class Fragment(NamedTuple):
     kind: str
     answers: int | None
     head: int
-    message: ModelMessage
+    message: sdk.ModelMessage
     parts: tuple[Any, ...]
     standing: bool = False
 
@@ -39,15 +29,15 @@ class Fragment(NamedTuple):
 class Known(NamedTuple):
     """A message of a history: its parts as they were when it was recorded or made, and their events."""
 
-    message: ModelMessage
+    message: sdk.ModelMessage
     parts: tuple[Any, ...]
     events: tuple[int, ...]
 
 
 def history(
     pieces: Iterable[Fragment],
-    standing: Sequence[SystemPromptPart],
-    last: ModelMessage | None = None,
+    standing: Sequence[sdk.SystemPromptPart],
+    last: sdk.ModelMessage | None = None,
     *,
     waiting: bool = False,
 ) -> list[Known]:
@@ -64,8 +54,9 @@ def history(
         groups = _ending(groups, last)
     groups = _answered(_side_by_side(groups), last, waiting=waiting)
     # A provider's own summary may come first, unless an agent's prompt has to, which the summary cannot hold.
-    compacted = bool(groups) and not standing and any(isinstance(part, CompactionPart) for part in groups[0][0].parts)
-    if groups and isinstance(groups[0][0].message, ModelResponse) and not compacted:
+    first = groups[0][0] if groups else _omission()[0]
+    compacted = not standing and any(isinstance(part, sdk.CompactionPart) for part in first.parts)
+    if isinstance(first.message, sdk.ModelResponse) and not compacted:
         groups = [_omission(), *groups]
     made = [_handed(group, standing if index == 0 else ()) for index, group in enumerate(groups)]
     return [each for pair in zip([None, *made], made, strict=False) for each in _alternating(*pair)]
@@ -74,9 +65,9 @@ def history(
 def plain(event: Event) -> Fragment:
     """Return the piece of an event that is not from Pydantic AI, or whose data cannot be read."""
     time, part = codec.stored_time(event.created_at), _plain_part(event)
-    if isinstance(part, TextPart | ToolCallPart):
-        return Fragment(event.id, event.kind, None, event.id, ModelResponse([part], timestamp=time), (part,))
-    request = ModelRequest([part], timestamp=time)
+    if isinstance(part, sdk.TextPart | sdk.ToolCallPart):
+        return Fragment(event.id, event.kind, None, event.id, sdk.ModelResponse([part], timestamp=time), (part,))
+    request = sdk.ModelRequest([part], timestamp=time)
     return Fragment(event.id, as_given(event), event.answers, event.id, request, (part,))
 
 
@@ -84,15 +75,15 @@ def _plain_part(event: Event) -> Any:
     time, call_id = codec.stored_time(event.created_at), event.call_id or ""
     match event.kind:
         case "assistant" | "summary":
-            return TextPart(event.content)
+            return sdk.TextPart(event.content)
         case "tool_call":
-            return ToolCallPart(str((event.data or {}).get("name", "")), event.content, call_id)
+            return sdk.ToolCallPart(str((event.data or {}).get("name", "")), event.content, call_id)
         case "tool_result":
-            return ToolReturnPart("tool", event.content, call_id, timestamp=time)
+            return sdk.ToolReturnPart("tool", event.content, call_id, timestamp=time)
         case "system":
-            return SystemPromptPart(event.content, timestamp=time)
+            return sdk.SystemPromptPart(event.content, timestamp=time)
         case _:
-            return UserPromptPart(event.content, timestamp=time)
+            return sdk.UserPromptPart(event.content, timestamp=time)
 
 
 Group = list[Fragment]
@@ -112,11 +103,11 @@ def _grouped(pieces: Sequence[Fragment]) -> list[Group]:
     return groups
 
 
-def _ending(groups: list[Group], last: ModelMessage) -> list[Group]:
+def _ending(groups: list[Group], last: sdk.ModelMessage) -> list[Group]:
     """Return the groups with `last` at their end, even if others have appended since or it is not visible."""
     at = next((i for i in reversed(range(len(groups))) if any(p.message is last for p in groups[i])), None)
     if at is None:
-        parts = tuple(part for part in last.parts if not isinstance(part, ToolReturnPart))
+        parts = tuple(part for part in last.parts if not isinstance(part, sdk.ToolReturnPart))
         return [*groups, [Fragment(0, "user", None, 0, last, parts)]]
     answered = {piece.answers for piece in groups[at]} - {None}
     own = next((i for i in range(at) if any(piece.event in answered for piece in groups[i])), at)
@@ -141,7 +132,7 @@ def _side_by_side(groups: list[Group]) -> list[Group]:
     return groups
 
 
-def _answered(groups: list[Group], last: ModelMessage | None, *, waiting: bool) -> list[Group]:
+def _answered(groups: list[Group], last: sdk.ModelMessage | None, *, waiting: bool) -> list[Group]:
     """Return the groups with a result for every call, except for calls at the end that are `last` or may wait for
     results."""
     results = {piece.answers for group in groups for piece in group if piece.kind == "tool_result"}
@@ -160,14 +151,14 @@ def _answered(groups: list[Group], last: ModelMessage | None, *, waiting: bool) 
 
 
 def _omission() -> Group:
-    return [Fragment(0, "user", None, 0, ModelRequest([OMITTED], timestamp=OMITTED.timestamp), (OMITTED,))]
+    return [Fragment(0, "user", None, 0, sdk.ModelRequest([OMITTED], timestamp=OMITTED.timestamp), (OMITTED,))]
 
 
 def _alternating(before: Known | None, each: Known) -> list[Known]:
     """Return a message, preceded by a short prompt if two answers would be adjacent, which not every provider accepts.
     Pydantic AI itself joins answers that are not from a provider."""
     two = [each.message] if before is None else [before.message, each.message]
-    answers = [message for message in two if isinstance(message, ModelResponse)]
+    answers = [message for message in two if isinstance(message, sdk.ModelResponse)]
     given = any(m.provider_name or m.model_name or m.provider_response_id for m in answers)
     return [_handed(_omission()), each] if len(answers) == 2 and given else [each]
 
@@ -177,9 +168,9 @@ def _answers(group: Group, calls: Collection[int | None]) -> bool:
 
 
 def _missing(call: Fragment) -> Fragment:
-    part = next(part for part in call.parts if isinstance(part, ToolCallPart))
+    part = next(part for part in call.parts if isinstance(part, sdk.ToolCallPart))
     message, time = call.message, call.message.timestamp or OMITTED.timestamp
-    result = ToolReturnPart(
+    result = sdk.ToolReturnPart(
         part.tool_name,
         NEVER_CAME,
         part.tool_call_id,
@@ -188,11 +179,11 @@ def _missing(call: Fragment) -> Fragment:
         timestamp=time,
         outcome="interrupted",
     )
-    request = ModelRequest([result], timestamp=time, run_id=message.run_id, conversation_id=message.conversation_id)
+    request = sdk.ModelRequest([result], timestamp=time, run_id=message.run_id, conversation_id=message.conversation_id)
     return Fragment(0, "tool_result", call.event, 0, request, (result,))
 
 
-def _handed(group: Group, standing: Sequence[SystemPromptPart] = ()) -> Known:
+def _handed(group: Group, standing: Sequence[sdk.SystemPromptPart] = ()) -> Known:
     """Return the message of one group: the object itself if all of it is shown, else a copy with the shown parts."""
     message = next((piece.message for piece in group if piece.event), group[0].message)
     parts = [*standing, *(part for piece in group for part in piece.parts)]

@@ -6,8 +6,9 @@ a browser may have, an entry is recognized by its text, in the order of the log.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -16,12 +17,14 @@ from foldmark.core.agents import AgentRecord
 from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import END, Segment, Segments, intersect, normal
-from foldmark.integrations.pydantic_ai.messages import Entry, as_given, head_of, kept_in
+from foldmark.integrations.pydantic_ai.messages import Entry, as_given, envelope_of, head_of, is_standing, kept_in
 from foldmark.log import Agent
 from foldmark.request.standing import Standing, of_kind
+from foldmark.wires.lenient_json import filled_text
+from foldmark.wires.parts import Data
 
 _PAGE = 500
-_Key = tuple[str, str, str | None]
+_Key = tuple[str, str | None, str | None]
 
 
 class Sought(NamedTuple):
@@ -66,12 +69,12 @@ class Recorded:
         for event in moment.select(_between(self._lineage, self._newest + 1, END)):
             self.add(event)
         while True:
-            self._match(sought, found, used)
+            _take(sought, found, used, self._same)
             if self._done or all(f is not None or s.new for f, s in zip(found, sought, strict=True)):
                 break
             self._read_older(moment)
-        self._match_changed(moment, sought, found, used)
-        self._match_texts(sought, found, used)
+        _take(sought, found, used, partial(self._changed, moment))
+        _take(sought, found, used, self._worded)
         return found
 
     def as_stored(self, text: str) -> str:
@@ -83,8 +86,7 @@ class Recorded:
         newest: list[Event] = []
         for event_id in sorted(of_kind(moment, at, "system", at.lineage), reverse=True):
             event = selections.event(moment, event_id)
-            own = kept_in(event) if event else None
-            if event is None or own is None or not own.get("standing"):
+            if event is None or not is_standing(event):
                 continue
             if newest and head_of(newest[-1]) != head_of(event):
                 break
@@ -102,35 +104,22 @@ class Recorded:
 
     # Matching
 
-    def _match(self, sought: Sequence[Sought], found: list[int | None], used: set[int]) -> None:
-        for index, (entry, _, _) in enumerate(sought):
-            if found[index] is not None or (time := stamp(entry.time)) is None:
-                continue
-            text = self._text(entry.text)
-            same = [e for e in self._by_key.get((entry.kind, time, entry.call_id), ()) if self._texts[e] == text]
-            if entry.kind == "tool_result":
-                same += self._by_key.get(("tool_result", time, None), ())
-            _take(index, min((e for e in same if e not in used), default=None), found, used)
+    def _same(self, each: Sought, _: int) -> Iterable[int]:
+        text, notices = self._text(each.entry.text), self._at_its_time(each.entry, notices=True)
+        return sorted((*(e for e in self._at_its_time(each.entry) if self._texts[e] == text), *notices))
 
-    def _match_changed(
-        self, moment: Snapshot, sought: Sequence[Sought], found: list[int | None], used: set[int]
-    ) -> None:
-        for index, (entry, run_id, _) in enumerate(sought):
-            if found[index] is not None or (time := stamp(entry.time)) is None:
-                continue
-            there = sorted(e for e in self._by_key.get((entry.kind, time, entry.call_id), ()) if e not in used)
-            runs = (e for e in there if run_id is None or _run_of(moment, e) in (None, run_id))
-            _take(index, next(runs, None), found, used)
+    def _changed(self, moment: Snapshot, each: Sought, _: int) -> Iterable[int]:
+        there = sorted(self._at_its_time(each.entry))
+        return (e for e in there if each.run_id is None or _run_of(moment, e) in (None, each.run_id))
 
-    def _match_texts(self, sought: Sequence[Sought], found: list[int | None], used: set[int]) -> None:
-        at = 0
-        for index, (entry, run_id, _) in enumerate(sought):
-            known = found[index]
-            if known is None and run_id is None and (entry.text or entry.time is None):
-                there = self._by_text.get((entry.kind, self._text(entry.text)), ())
-                known = min((e for e in there if e > at and e not in used), default=None)
-                _take(index, known, found, used)
-            at = max(at, known or 0)
+    def _worded(self, each: Sought, before: int) -> Iterable[int]:
+        if each.run_id is not None or not (each.entry.text or each.entry.time is None):
+            return ()
+        there = self._by_text.get((each.entry.kind, self._text(each.entry.text)), ())
+        return sorted(e for e in there if e > before)
+
+    def _at_its_time(self, entry: Entry, *, notices: bool = False) -> Sequence[int]:
+        return self._by_key.get((entry.kind, stamp(entry.time), None if notices else entry.call_id), ())
 
     def _text(self, text: str) -> int:
         return hash(self.as_stored(text))
@@ -146,18 +135,35 @@ def stamp(time: datetime | None) -> str | None:
         return None
 
 
-def _take(index: int, event_id: int | None, found: list[int | None], used: set[int]) -> None:
-    if event_id is not None:
-        found[index] = event_id
-        used.add(event_id)
+def _take(
+    sought: Sequence[Sought], found: list[int | None], used: set[int], known: Callable[[Sought, int], Iterable[int]]
+) -> None:
+    """Find the events of the entries that have none yet: the first of those that may be `known` and are not `used`.
+    `known` gets the newest event of the entries before, too."""
+    before = 0
+    for index, each in enumerate(sought):
+        if found[index] is None:
+            found[index] = event = next((e for e in known(each, before) if e not in used), None)
+            used.update([event] if event else [])
+        before = max(before, found[index] or 0)
+
+
+def envelope_in(moment: Snapshot, first: Event | None) -> Data:
+    """Return the message that begins with an event, without its parts; empty if there is none. Its instructions may
+    stand in another event."""
+    envelope = envelope_of(first)
+    said = envelope.get("instructions")
+    if isinstance(said, dict):
+        at = said.get("as")
+        named = selections.event(moment, at) if isinstance(at, int) and 0 < at <= END else None
+        return {**envelope, "instructions": envelope_of(named).get("instructions")}
+    return envelope
 
 
 def _run_of(moment: Snapshot, event_id: int) -> str | None:
     event = selections.event(moment, event_id)
     head = selections.event(moment, head_of(event)) if event else None
-    envelope = (kept_in(head) or {}).get("message") if head else None
-    run_id = envelope.get("run_id") if isinstance(envelope, dict) else None
-    return run_id if isinstance(run_id, str) else None
+    return filled_text(envelope_of(head).get("run_id"))
 
 
 def _lineage(moment: Snapshot, at: Standing) -> Segments:

@@ -269,7 +269,7 @@ def only_continues(
         if any(call not in calls and (call not in note.open or calls) for call in entry.results):
             return False  # a result that was recorded late, or whose call is sent already
     before = Leaf(carried.pop("leaf", None))
-    leaf = leaf_at_end(((each.leaf, each.boundary, each.chained and each.side is None) for each in entries), before)
+    leaf = leaf_at_end(entries, before)
     if leaf.uuid is None or leaf.uuid == (newest or next(iter(note.tips), None)):
         return True
     if leaf.pinned:
