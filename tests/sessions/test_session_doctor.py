@@ -26,7 +26,7 @@ from foldmark.formats.claude.claude_format import project_folder
 from foldmark.formats.claude.resumption import MISSING
 from foldmark.formats.codex import rollouts
 from foldmark.formats.places import session_path
-from foldmark.formats.session_file import SessionFileError
+from foldmark.formats.session_file import SessionFile, SessionFileError
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.doctor import Finding, diagnose
 from foldmark.sessions.doctor.repair_plan import RepairError
@@ -611,8 +611,8 @@ def test_after_a_compaction_its_history_is_sent(tmp_path: Path) -> None:
 def test_a_first_record_without_payload_is_not_trimmed(tmp_path: Path) -> None:
     path = tmp_path / name()
     path.write_bytes(codex_jsonl({"type": "session_meta"}, codex_said("one")))
-    with pytest.raises(SessionFileError, match="session_meta"):
-        rollouts.head(path)
+    with SessionFile(path) as file, pytest.raises(SessionFileError, match="session_meta"):
+        rollouts.head(file)
 
 
 @pytest.mark.parametrize("path", CODEX_FILES, ids=lambda path: path.stem)

@@ -21,6 +21,7 @@ import pytest
 from archive_place import Home
 from hook_place import HookPlace, fed
 from session_mutations import LINES, PARTS, Damaged, damaged
+from trim_check import preview, trim
 
 import foldmark
 from foldmark import cli as entry
@@ -39,7 +40,6 @@ from foldmark.sessions.doctor import diagnose
 from foldmark.sessions.doctor.repair_plan import RepairError
 from foldmark.sessions.doctor.repairing import repair
 from foldmark.sessions.hook import tail
-from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.job import TrimError, TrimOptions
 from foldmark.wires.lenient_json import NotJsonError, decode
 from sampled import DEEP
@@ -192,7 +192,7 @@ def test_trim(part: int, placed: list[tuple[Damaged, Path]]) -> None:
         session = session_path(path, each.kind)
         new = format_named(session.kind).new_path(session.path, NEW, MOMENT.astimezone())
         try:
-            trimmed = trimming.trim(session, TrimOptions(500, ("*",)), NEW, MOMENT)
+            trimmed = trim(session, TrimOptions(500, ("*",)), NEW, MOMENT)
         except (TrimError, SessionFileError):
             assert not new.exists()
             assert not_to_be_trimmed(each), each.number
@@ -224,16 +224,16 @@ def test_a_deep_trim(part: int, placed: list[tuple[Damaged, Path]]) -> None:
         session = session_path(path, each.kind)
         if not_to_be_trimmed(each):
             continue
-        usual = trimming.preview(session, TrimOptions(500, ("Read",)), MOMENT)
-        deep = trimming.preview(session, TrimOptions(500, ("Read",), deep=True), MOMENT)
-        assert sum(usual.deep.values()) == deep.tokens_saved >= usual.tokens_saved, each.number
-        trimmed = trimming.trim(session, wish, NEW, MOMENT)
+        usual = preview(session, TrimOptions(500, ("Read",)), MOMENT)
+        deep = preview(session, TrimOptions(500, ("Read",), deep=True), MOMENT)
+        assert deep.tokens_saved >= usual.tokens_saved, each.number
+        trimmed = trim(session, wish, NEW, MOMENT)
         assert path.read_bytes() == each.content
         assert trimmed.lines == usual.lines
         if trimmed.session == session:
             assert not trimmed.trimmed_count
             continue
-        assert trimming.preview(trimmed.session, wish, MOMENT).trimmed_count == 0, each.number
+        assert preview(trimmed.session, wish, MOMENT).trimmed_count == 0, each.number
         trimmed.session.path.unlink()
 
 

@@ -38,7 +38,7 @@ from foldmark.formats.session_file import SessionRecord, type_of
 from foldmark.sessions.hook.answering import ADVICE, REMINDS
 from foldmark.sessions.trim.job import Cut, LineTrimmer
 from foldmark.sessions.trim.results import content, display
-from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, TODOS, TrimPlan
+from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, TODOS
 from foldmark.wires import spans
 from foldmark.wires.lenient_json import NotJsonError, decode, filled_text, member
 from foldmark.wires.spans import Span, within
@@ -64,13 +64,14 @@ class ClaudeLines(LineTrimmer):
     """Trims the lines of one session, and notes what tells afterwards which of them the model is sent."""
 
     bytes_per_token = 3.0
+    finds_stale = True
     _seen = _needle = b""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._rows: list[Row] = []
-        self._calls: dict[tuple[int, str], tuple[Exchange, int]] = {}
-        self._results: dict[tuple[int, str], tuple[dict[str, Any], int]] = {}
+        self._calls: dict[tuple[int, str], Exchange] = {}
+        self._results: dict[tuple[int, str], dict[str, Any]] = {}
 
     @cached_property
     def _order(self) -> Sequence[Row]:
@@ -90,20 +91,11 @@ class ClaudeLines(LineTrimmer):
         calls: dict[str, Exchange] = {}
         for row in self._order:
             for id in row.calls:
-                calls.setdefault(id, self._calls[row.line, id][0])
+                calls.setdefault(id, self._calls[row.line, id])
             for id in row.results:
                 if id in calls and calls[id].digest is None:
-                    calls[id] = replace(calls[id], **self._results[row.line, id][0])
+                    calls[id] = replace(calls[id], **self._results[row.line, id])
         return list(calls.values())
-
-    def planned(self, plan: TrimPlan) -> Iterator[int]:
-        least = len(Origin(1, str(self.source)).pointer(0, 1))
-        for (at, id), (_, length) in self._results.items():
-            if id in plan.results and length > least:
-                yield at
-        for (at, id), (_, length) in self._calls.items():
-            if (step := plan.arguments.get(id)) and self._may_cut(length, step):
-                yield at
 
     def _may_cut(self, length: int, step: str) -> bool:
         """Return True if arguments of so many bytes can hold a text that is cut for this step."""
@@ -178,8 +170,9 @@ class ClaudeLines(LineTrimmer):
         return line, [cut for cut in cuts if cut]
 
     def _note(self, row: Row, blocks: Sequence[UsualBlock] | Mapping[int, UsualBlock]) -> None:
-        """Note a record with its calls and results, which are among these blocks. Raises UnusualError."""
-        for at, id in row.paired if row.places else ():
+        """Note a record, and in a pass that notes them its calls and results, which are among these blocks. Raises
+        UnusualError."""
+        for at, id in row.paired if self.notes and row.places else ():
             if row.is_answer:
                 self._calls[self.at, id] = _call(id, blocks[at].name, bytes(blocks[at].input))
             else:
@@ -421,8 +414,8 @@ def _todo(todo: bytes) -> str:
     return text_of(todo[slice(*at)]) if at and todo[at[0] : at[0] + 1] == b'"' else ""
 
 
-def _call(id: str, name: str, given: bytes) -> tuple[Exchange, int]:
-    """Return a call with these arguments, and their length. Raises UnusualError if only `lenient_json` can read them.
+def _call(id: str, name: str, given: bytes) -> Exchange:
+    """Return a call with these arguments. Raises UnusualError if only `lenient_json` can read them.
 
     Python's hash, 64 bits with a key of the process, is enough to tell its arguments from others.
     """
@@ -432,14 +425,14 @@ def _call(id: str, name: str, given: bytes) -> tuple[Exchange, int]:
         raise UnusualError from None
     tool, uses = tool_and_uses(name, arguments if isinstance(arguments, dict) else {})
     attempt = uses[0].path if len(uses) == 1 else hash(given)
-    return Exchange(id=id, tool=tool, uses=uses, attempt=attempt), len(given)
+    return Exchange(id=id, tool=tool, uses=uses, attempt=attempt)
 
 
-def _result(given: bytes, failed: bool) -> tuple[dict[str, Any], int]:
-    """Return what an exchange has of a result with this content, and its length."""
+def _result(given: bytes, failed: bool) -> dict[str, Any]:
+    """Return what an exchange has of a result with this content."""
     begin = _begin(given) if failed or _UNCHANGED in given[:_HEAD_OF_NOTE] else ""
     spoken = failed and begin.startswith(REJECTED)
-    return {"digest": hash(given), "failed": failed, "spoken": spoken, "void": is_void(begin)}, len(given)
+    return {"digest": hash(given), "failed": failed, "spoken": spoken, "void": is_void(begin)}
 
 
 def _begin(raw: bytes) -> str:
