@@ -49,7 +49,7 @@ def main(path: Path, last: int) -> None:
                 step()
             yield line
 
-    SessionFile.raw_lines = each  # type: ignore[method-assign]
+    SessionFile.raw_lines = each  # type: ignore[method-assign, assignment]
     with SessionFile(path) as file:
         trim(session_path(path), file, WISH, ID, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     print(next(steps) - 1)
