@@ -13,7 +13,7 @@ from msgspec import Struct
 from foldmark.core import codec
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.segments import END, Segment
-from foldmark.core.wording import count, listing, one_line
+from foldmark.core.wording import count, one_line
 from foldmark.formats.claude.members import SAID
 from foldmark.formats.places import session_path
 from foldmark.formats.session_format import DEFAULT, SessionPath, format_named
@@ -21,7 +21,7 @@ from foldmark.log import Agent, Log
 from foldmark.sessions.conversion.exporting import Export, export
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.conversion.writer import ImportReport
-from foldmark.sessions.doctor import Diagnosis, diagnose
+from foldmark.sessions.doctor import Diagnosis, diagnose, types_listed
 from foldmark.sessions.new_file import mode_beside, new_file
 
 UNSENT = "other branches, before a compaction, cut off by the damage, or subagents'"
@@ -83,6 +83,5 @@ def _left_out(agent: Agent, report: ImportReport, made: Export) -> Iterator[str]
     for why, number in Counter(why for _, why in made.left_out).items():
         yield f"{count(number, 'message')}: {why}"
     if beside := {kind: number for kind, number in report.records.items() if kind not in (*SAID, "attachment")}:
-        named = listing((f"{one_line(kind)[:50]} ({number})" for kind, number in beside.items()), 8)
-        yield f"{count(sum(beside.values()), 'record')} beside the messages: {named}"
+        yield f"{count(sum(beside.values()), 'record')} beside the messages: {types_listed(beside)}"
     yield "the usage of the answers, and the copies of results that only the display reads"

@@ -132,16 +132,13 @@ class ClaudeLines(LineTrimmer):
                 if step and self._may_cut(len(bytes(block.input)), step):
                     raise UnusualError
                 self.call(block.id, block.name)
-        cuts: list[Cut] = []
         results = [block for block in blocks if block.type == "tool_result"]
         if results:
-            line, cuts = self._cut(raw, edits, record, results, number)
+            line = self._cut(raw, edits, record, results, number)
         else:
             line = spans.edited(raw, edits) if edits else raw
         if row is not None:
             self._note(row, blocks)
-        for cut in cuts:
-            self.count(cut)
         return line
 
     def _cut(
@@ -151,13 +148,13 @@ class ClaudeLines(LineTrimmer):
         record: UsualRecord,
         results: list[UsualBlock],
         number: int,
-    ) -> tuple[bytes, list[Cut]]:
-        """Return the line with its results cut and these other edits made, and the cuts. Raises UnusualError."""
+    ) -> bytes:
+        """Return the line with its results cut, which are counted, and these other edits made. Raises UnusualError."""
         place = Origin(number, str(self.source))
         texts = [bytes(block.content) for block in results]
         cuts = [self.cut(block.call_id, old, place, content) for block, old in zip(results, texts, strict=True)]
         if not any(cuts):
-            return spans.edited(raw, edits) if edits else raw, []
+            return spans.edited(raw, edits) if edits else raw
         known = {old: cut.new.raw for old, cut in zip(texts, cuts, strict=True) if cut and cut.new}
         edits += [(*_place(raw, b'"content":', old), new) for old, new in known.items()]
         whole = bytes(record.display)
@@ -167,7 +164,9 @@ class ClaudeLines(LineTrimmer):
         line = spans.edited(raw, edits)
         if known or shown != whole:
             _check(line, cuts, shown)
-        return line, [cut for cut in cuts if cut]
+        for cut in filter(None, cuts):
+            self.count(cut)
+        return line
 
     def _note(self, row: Row, blocks: Sequence[UsualBlock] | Mapping[int, UsualBlock]) -> None:
         """Note a record, and in a pass that notes them its calls and results, which are among these blocks. Raises

@@ -20,9 +20,6 @@ from foldmark.formats.session_file import Piece, SessionFile
 from foldmark.formats.session_format import SessionPath
 from foldmark.sessions.trim.stale import LONG, OTHERS, TrimPlan
 
-_MAX_CALLS = 100_000
-"""Maximum number of calls in memory. A session of many hundred MB may have more; the older half is then dropped."""
-
 UNKNOWN = "(unknown)"
 """The tool name of a result whose call is not in the file."""
 
@@ -128,7 +125,7 @@ class LineTrimmer:
         self.is_cut = matching(("*",), {}) if options.deep else self._is_default
         self._everything = options.deep or "*" in options.tools
         self._earlier = earlier
-        self._missed: dict[str, None] = {}
+        self._missed: set[str] = set()
 
     # Defined by each format
 
@@ -161,7 +158,6 @@ class LineTrimmer:
         """Record a call."""
         self.names[call_id] = name
         self.late |= call_id in self._missed and self.is_cut(name)
-        _bound(self.names)
 
     def tool_of(self, call_id: str) -> str | None:
         """Return the tool of a call, or None."""
@@ -175,8 +171,7 @@ class LineTrimmer:
         usual = new = shorten(raw, self.options.threshold, place) if is_long else None
         tool, cuts = self.tool_of(call_id), self._is_default if call_id in self.plan.spoken else self.is_cut
         if tool is None and is_long and call_id:
-            self._missed[call_id] = None
-            _bound(self._missed)
+            self._missed.add(call_id)
         if tool is None and self._everything:
             tool = UNKNOWN
         elif tool is None or not cuts(tool):
@@ -217,9 +212,3 @@ def matching(patterns: Iterable[str], equivalents: Mapping[str, str]) -> Callabl
         return any(fnmatchcase(each, pattern) or each == pattern for each in names for pattern in folded)
 
     return matches
-
-
-def _bound(held: dict[str, str] | dict[str, None]) -> None:
-    if len(held) > _MAX_CALLS:
-        for key in list(held)[: len(held) // 2]:
-            del held[key]

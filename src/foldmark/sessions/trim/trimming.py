@@ -93,14 +93,12 @@ def trim(session: SessionPath, file: SessionFile, options: TrimOptions, new_id: 
     """
     kind_of(session)  # raises what the format does not offer, before anything is written
     path = format_named(session.kind).new_path(session.path, new_id, moment.astimezone())
-    try:
-        with new_file(path, mode_beside(session.path)) as out:
-            done = write(session, file, out, options, session_path(path, session.kind), moment)
-            if not done.trimmed_count:
-                raise _NothingCutError  # noqa: TRY301 - it removes the new file
-    except _NothingCutError:
-        return replace(done, session=session)
-    return done
+    with suppress(_NothingCutError), new_file(path, mode_beside(session.path)) as out:
+        done = write(session, file, out, options, session_path(path, session.kind), moment)
+        if not done.trimmed_count:
+            raise _NothingCutError  # it removes the new file
+        return done
+    return replace(done, session=session)
 
 
 def preview(session: SessionPath, file: SessionFile, options: TrimOptions, moment: datetime) -> TrimResult:
