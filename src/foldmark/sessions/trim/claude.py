@@ -133,10 +133,7 @@ class ClaudeLines(LineTrimmer):
                     raise UnusualError
                 self.call(block.id, block.name)
         results = [block for block in blocks if block.type == "tool_result"]
-        if results:
-            line = self._cut(raw, edits, record, results, number)
-        else:
-            line = spans.edited(raw, edits) if edits else raw
+        line = self._cut(raw, edits, record, results, number) if results else spans.edited(raw, edits)
         if row is not None:
             self._note(row, blocks)
         return line
@@ -154,7 +151,7 @@ class ClaudeLines(LineTrimmer):
         texts = [bytes(block.content) for block in results]
         cuts = [self.cut(block.call_id, old, place, content) for block, old in zip(results, texts, strict=True)]
         if not any(cuts):
-            return spans.edited(raw, edits) if edits else raw
+            return spans.edited(raw, edits)
         known = {old: cut.new.raw for old, cut in zip(texts, cuts, strict=True) if cut and cut.new}
         edits += [(*_place(raw, b'"content":', old), new) for old, new in known.items()]
         whole = bytes(record.display)
