@@ -38,7 +38,7 @@ from foldmark.formats.session_file import SessionRecord, type_of
 from foldmark.sessions.hook.answering import ADVICE, REMINDS
 from foldmark.sessions.trim.job import Cut, LineTrimmer
 from foldmark.sessions.trim.results import content, display
-from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, TODOS
+from foldmark.sessions.trim.stale import FAILED, TODOS
 from foldmark.wires import spans
 from foldmark.wires.lenient_json import NotJsonError, decode, filled_text, member
 from foldmark.wires.spans import Span, within
@@ -56,7 +56,6 @@ _HEAD = 64
 _UNCHANGED, _HEAD_OF_NOTE = UNCHANGED.encode(), 1000
 """Claude Code's note about an earlier result, and the bytes at the beginning of a result in which it is looked for."""
 
-_NUMBER = pattern(rb":-?\d[\d.eE+-]*")
 _TOKEN = pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+-]*')
 
 
@@ -97,10 +96,6 @@ class ClaudeLines(LineTrimmer):
                     calls[id] = replace(calls[id], **self._results[row.line, id])
         return list(calls.values())
 
-    def _may_cut(self, length: int, step: str) -> bool:
-        """Return True if arguments of so many bytes can hold a text that is cut for this step."""
-        return step != ARGUMENTS or length - 2 > self.options.threshold
-
     def line(self, number: int, raw: bytes) -> bytes:
         try:
             return self._usual(raw, number)
@@ -128,8 +123,7 @@ class ClaudeLines(LineTrimmer):
         row = record.row(self.at, raw, self._rows[-1] if self._rows else None)
         for block in blocks:
             if block.type == "tool_use":
-                step = self.plan.arguments.get(block.id)
-                if step and self._may_cut(len(bytes(block.input)), step):
+                if block.id in self.plan.arguments:
                     raise UnusualError
                 self.call(block.id, block.name)
         results = [block for block in blocks if block.type == "tool_result"]
@@ -330,16 +324,7 @@ def _each(data: bytes, values: list[Any], change: Callable[[bytes, Any], bytes])
 @lru_cache(maxsize=16)  # the records of one answer repeat its usage
 def _zeroed(usage: bytes) -> bytes:
     """Return `usage` with every number set to 0."""
-    if not usage.startswith(b"{"):
-        return usage
-    if (
-        not (b"\\" in usage or b" " in usage or b"\t" in usage or b"\r" in usage)
-        and usage.count(b":") == usage.count(b'":')
-        and usage.count(b",") == usage.count(b',"') + usage.count(b",{")
-        and usage.count(b"[") == usage.count(b"[{")
-    ):
-        return _NUMBER.sub(b":0", usage)  # every number follows the colon of a member
-    return _TOKEN.sub(_zero, usage)
+    return _TOKEN.sub(_zero, usage) if usage.startswith(b"{") else usage
 
 
 def _zero(token: re.Match[bytes]) -> bytes:

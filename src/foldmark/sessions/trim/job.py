@@ -123,7 +123,6 @@ class LineTrimmer:
         self.reminders = 0
         self._is_default = matching(options.tools, self.equivalents)
         self.is_cut = matching(("*",), {}) if options.deep else self._is_default
-        self._everything = options.deep or "*" in options.tools
         self._earlier = earlier
         self._missed: set[str] = set()
 
@@ -172,16 +171,14 @@ class LineTrimmer:
         tool, cuts = self.tool_of(call_id), self._is_default if call_id in self.plan.spoken else self.is_cut
         if tool is None and is_long and call_id:
             self._missed.add(call_id)
-        if tool is None and self._everything:
-            tool = UNKNOWN
-        elif tool is None or not cuts(tool):
+        if not cuts(tool or UNKNOWN):
             if usual:
                 self.left.append((self.at, usual.bytes))
             return None
         step = self.plan.results.get(call_id)
         if step and (bare := shorten(raw, 0, place)) is not None and (usual is None or bare.bytes >= usual.bytes):
             new = bare
-        return Cut(tool, new, step, usual.bytes if usual else 0)
+        return Cut(tool or UNKNOWN, new, step, usual.bytes if usual else 0)
 
     def count(self, cut: Cut, *, arguments: bool = False) -> None:
         """Count a result, or with `arguments` the arguments of a call."""
