@@ -41,6 +41,7 @@ def test_how_often_a_trim_opens_its_session(
     path.write_bytes(content * 1)
     words = [str(path), "trim", str(path), *way]
     environment = {**os.environ, "HOME": str(tmp_path), "FOLDMARK_ARCHIVE": str(tmp_path / "archive")}
+    environment["FOLDMARK_SYNC_EXCLUDE"] = str(tmp_path / "elsewhere")
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *words], capture_output=True, text=True, check=False, env=environment
     )

@@ -311,7 +311,7 @@ def trim_session(
     if not dry_run and done.trimmed_count:
         archive = archive_folder(environment)
         try:
-            if not exclude or not _passes_over(session, exclude, environment):
+            if not exclude or not _passes_over(file, exclude, environment):
                 put_away = put(session.path, archive, session.kind)
                 archived = None if put_away.state == "excluded" else put_away.path
         except FoldmarkError as error:
@@ -326,10 +326,10 @@ def trim_session(
     return TrimReport(session, done, before, archived, resume, dry_run, all_warnings)
 
 
-def _passes_over(session: SessionPath, exclude: Sequence[str], environment: Mapping[str, str]) -> bool:
+def _passes_over(file: SessionFile, exclude: Sequence[str], environment: Mapping[str, str]) -> bool:
     from foldmark.sessions.archive.syncing import passes_over  # 10 ms, and few people exclude folders
 
-    return passes_over(session.path, exclude, environment)
+    return passes_over(file, exclude, environment)
 
 
 def _surprises(trimmed: TrimResult, options: TrimOptions) -> Iterator[str]:
