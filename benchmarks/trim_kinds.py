@@ -60,7 +60,7 @@ class Kinds:
         lines = kind(PROFILES["default"], session.path, session.id)
         for lines.at, raw in enumerate(session.path.read_bytes().splitlines(keepends=True)):
             lines.line(lines.at + 1, raw)
-        self.plan: TrimPlan = plan(lines.calls(), 0, deep=True)
+        self.plan: TrimPlan = plan(lines.calls(), 0, deep=kind.finds_stale)
         self.ratio = kind.bytes_per_token
         self.by_call: dict[str, str] = {}
         self.names: dict[str, str] = {}
@@ -125,7 +125,8 @@ class Kinds:
 
 def trimmed(session: SessionPath, wish: TrimOptions) -> SessionPath:
     """Return the session after a trim; the session itself if nothing was cut."""
-    return trim(session, wish, str(uuid.uuid4()), datetime.now(UTC)).session
+    with SessionFile(session.path) as file:
+        return trim(session, file, wish, str(uuid.uuid4()), datetime.now(UTC)).session
 
 
 def table(columns: dict[str, Counter[str]], sizes: dict[str, int], count: int) -> str:

@@ -74,7 +74,7 @@ def test_what_is_printed(cli: Cli, db: str, session: Path, tmp_path: Path) -> No
         "all         3    2      26,600    N\n"
         "Context: ~N tokens less, 15% → ~10% of N\n"
         "File: M → M\n"
-        "--profile deep would save ~N tokens, ~N more.\n"
+        "--profile deep would also cut up to 1 result of other tools, ~N tokens, and what later calls made stale.\n"
         f"New session: {new}\n"
         f"The original session is unchanged: {session}\n"
         "The trim takes effect when the new session is resumed:\n"
@@ -106,7 +106,7 @@ def test_the_json_has_all_of_it(cli: Cli, db: str, session: Path) -> None:
             {"tool": "Bash", "results": 2, "cut": 1, "arguments": 0, "characters": 8700},
         ],
         "by_step": {"results of the default tools": saved},
-        "deep": {"tokens_saved": data["deep"]["tokens_saved"], "by_step": data["deep"]["by_step"]},
+        "other_tools": data["other_tools"],
         "reminders": 0,
         "bytes_before": session.stat().st_size,
         "bytes_after": new.stat().st_size,
@@ -143,17 +143,20 @@ def test_a_dry_run_writes_nothing(cli: Cli, db: str, session: Path, tmp_path: Pa
 
 def test_the_profile_deep(cli: Cli, db: str, session: Path) -> None:
     usual = json.loads(cli("trim", OLD, "--dry-run", "--json").out)
-    promised = usual["deep"]
-    assert promised["by_step"].keys() == {"results of the default tools", "results of other tools"}
-    saved = promised["tokens_saved"]
-    more = saved - usual["tokens_saved"]
-    assert f"\n--profile deep would save ~{saved:,} tokens, ~{more:,} more.\n" in cli("trim", OLD, "--dry-run").out
+    more = usual["other_tools"]["tokens"]
+    assert usual["other_tools"]["results"] == 1
+    told = f"would also cut up to 1 result of other tools, ~{more:,} tokens, and what later calls made stale.\n"
+    assert f"\n--profile deep {told}" in cli("trim", OLD, "--dry-run").out
     data = json.loads(cli("trim", OLD, "--profile", "deep", "--json").out)
     assert {each["tool"]: each["cut"] for each in data["by_tool"]} == {"Read": 1, "Edit": 1, "Bash": 1}
-    assert (data["tokens_saved"], data["by_step"], data["deep"]) == (saved, promised["by_step"], promised)
+    assert data["by_step"].keys() == {"results of the default tools", "results of other tools"}
+    assert data["by_step"]["results of other tools"] == pytest.approx(more, abs=1)
+    assert data["tokens_saved"] == pytest.approx(usual["tokens_saved"] + more, abs=1)
+    assert data["other_tools"] == {"results": 0, "tokens": 0}
     again = cli("trim", data["file"], "--profile", "deep")
     assert "There is nothing to cut; nothing was written.\n" in again.out
-    assert "would save" not in again.out
+    for profile in ("deep", "default"):
+        assert "would also cut" not in cli("trim", data["file"], "--profile", profile).out
     assert len(others(session)) == 1
     spared = cli("trim", OLD, "--profile", "deep", "--spare", "5", "--dry-run")
     assert "There is nothing to cut; nothing was written.\n" in spared.out, "of four results five are spared"

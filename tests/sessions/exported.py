@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import foldmark
 from foldmark.formats.claude.told import told
-from foldmark.sessions.conversion.exporting import Export, export
+from foldmark.sessions.conversion.exporting import Export, choose, export
+from foldmark.sessions.conversion.importing import import_session
 
 Record = dict[str, Any]
 
@@ -18,6 +21,13 @@ OWN = ("imported", "pages")
 def export_of(agent: foldmark.Agent) -> Export:
     """Return an agent's export; its working folder and version do not matter."""
     return export(agent, "/project", "1.2.3")
+
+
+def shown(path: Path) -> Counter[tuple[str, str]]:
+    """Return the messages in the context of an import that can be sent. Results may follow in another order."""
+    with foldmark.open(":memory:", settings={}) as log:
+        pieces, _ = choose(log.agent(import_session(log, path).agent_id).context().messages, "a")
+        return Counter((piece.role, json.dumps(piece.blocks)) for piece in pieces if not piece.made_up)
 
 
 def records_of(found: Export) -> list[Record]:

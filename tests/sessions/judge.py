@@ -62,7 +62,7 @@ from foldmark.core.assembly.prompt import OMITTED
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.events import Event
 from foldmark.formats.claude.told import REMINDER, told
-from foldmark.formats.places import recognize, recognized, session_path
+from foldmark.formats.places import recognize, recognized_in, session_path
 from foldmark.formats.session_file import SessionFile
 from foldmark.live.live_agent import agent_named
 from foldmark.sessions.conversion.exporting import SYNTHETIC, export
@@ -182,7 +182,9 @@ def _trimmed(path: Path, folder: Path) -> Path:
     copy = folder / path.name
     copy.write_bytes(path.read_bytes())
     options = TrimOptions(500, ("Read", "Bash", "Grep", "Glob"), deep=True)
-    return trim(recognized(session_path(copy)), options, str(uuid4()), datetime.now(UTC)).session.path
+    with SessionFile(copy) as file:
+        session = recognized_in(file, session_path(copy))
+        return trim(session, file, options, str(uuid4()), datetime.now(UTC)).session.path
 
 
 def _newer(path: Path, client: Client) -> frozenset[Item]:

@@ -13,7 +13,10 @@ from typing import Any
 
 import pytest
 import rollout_records as codex
+from exported import shown
 from judge import CLIENTS, PINNED, Verdict, judge, report
+from session_records import jsonl
+from test_session_doctor import ID, damaged, repaired
 
 SHARED = Path(__file__).resolve().parents[3] / "shared"
 FILES = sorted(
@@ -87,6 +90,31 @@ def test_sessions_that_the_client_does_not_resume(name: str, judged: Judging) ->
     if PINNED:
         assert verdict.refused, "now it is resumed, and has to be compared"
     assert verdict.others["import"]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "a null line",
+        "a torn line",
+        "a model's content a text",
+        "a user's content null",
+        "a loop",
+        "no uuids",
+        "a result before its call",
+        "thinking without a signature",
+    ],
+)
+def test_a_repaired_session_is_resumed(what: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{ID}.jsonl"
+    path.write_bytes(jsonl(*damaged(what)))
+    new = repaired(path)
+    assert new is not None
+    (tmp_path / "judged").mkdir()
+    verdict = judge(new.session.path, tmp_path / "judged")
+    assert not verdict.refused
+    assert verdict.differences("import") == []
+    assert shown(new.session.path) == shown(path)
 
 
 C = {"type": "compaction", "encrypted_content": "b3BhcXVl"}

@@ -373,6 +373,9 @@ def test_wrong_requests_write_nothing(words: list[str], code: int, said: str, pl
     names["empty"].write_bytes(b" \n\x00")
     if "{large}" in words:
         names["large"].write_bytes(b"x" * (5 << 20))
+    if "{folder}/subagents/agent-1.jsonl" in words:
+        (place.folder / "subagents").mkdir()
+        (place.folder / "subagents" / "agent-1.jsonl").write_bytes(jsonl(user("Look.", "u1")))
     before = files(place.folder)
     done = place.ran(*(word.format(**names, folder=place.folder) for word in words))
     (line,) = done.stderr.decode().splitlines()

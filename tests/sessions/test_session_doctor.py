@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable
 from copy import deepcopy
 from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from exported import check_chain, shown
+from random_chains import chain
 from rollout_records import REAL_FILES as CODEX_FILES
 from rollout_records import call as codex_call
 from rollout_records import jsonl as codex_jsonl
@@ -21,18 +22,13 @@ from session_records import REAL_FILES, assistant, call, jsonl, result, user
 
 import foldmark
 from foldmark.cli.program import run
-from foldmark.core import selections
 from foldmark.formats.claude.claude_format import project_folder
-from foldmark.formats.claude.resumption import MISSING
 from foldmark.formats.codex import rollouts
 from foldmark.formats.places import session_path
-from foldmark.formats.session_file import SessionFileError
-from foldmark.sessions.conversion.importing import import_session
+from foldmark.formats.session_file import SessionFile, SessionFileError
 from foldmark.sessions.doctor import Finding, diagnose
-from foldmark.sessions.doctor.repair_plan import RepairError
-from foldmark.sessions.doctor.repairing import INTERRUPTED, Repaired, repair
+from foldmark.sessions.doctor.repairing import UNSENT, Repaired, repair
 from sampled import sampled
-from stored import stored
 
 MOMENT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ID = "0a1b2c3d-0000-4000-8000-000000000001"
@@ -84,17 +80,24 @@ def wrong(path: Path) -> list[Finding]:
 
 
 def repaired(path: Path) -> Repaired | None:
-    ids = (f"0199cccc-0000-7000-8000-{number:012x}" for number in count(1))
-    return repair(session_path(path), NEW, MOMENT, lambda: next(ids))
+    with foldmark.open(":memory:", settings={}) as log:
+        return repair(log, diagnose(session_path(path)), NEW, MOMENT, "1.2.3")
 
 
-def texts(path: Path) -> Counter[str]:
-    """Return all texts that an import takes from a session, in the context or not."""
-    with foldmark.open(":memory:") as log:
-        agent = log.agent(import_session(log, path, "it").agent_id)
-        found = (selections.event(stored(log), id) for id in range(1, agent.context().at + 1))
-        said = (event for event in found if event and event.kind in ("user", "assistant", "tool_result"))
-        return Counter(event.content for event in said if event.content != MISSING)
+def check(path: Path) -> Repaired | None:
+    """Repair a session. Check that the copy is sound and shows the same messages, and that the original stays."""
+    original = path.read_bytes()
+    new = repaired(path)
+    assert path.read_bytes() == original
+    if new is None:
+        assert [each.name for each in path.parent.iterdir()] == [path.name]
+        return None
+    assert new.now.wrong == []
+    assert new.now.sent == len(lines(new.session.path))
+    assert shown(new.session.path) == shown(path)
+    check_chain(lines(new.session.path))
+    assert {each["sessionId"] for each in lines(new.session.path)} == {NEW}
+    return new
 
 
 def lines(path: Path) -> list[Any]:
@@ -126,7 +129,7 @@ LATER = "2027-01-01T00:00:00.000Z"
 """So late that Claude Code does not go on with the record before this one because it is near in time."""
 
 INTERRUPTIONS = {"a call without a result", "calls at the end"}
-"""Traces of a person's interruption: they are no damage, but a repair completes them."""
+"""Traces of a person's interruption: they are no damage."""
 
 STOPS: dict[str, tuple[Damage, int | None, str]] = {
     "a null line": (lambda records: records.insert(3, None), 4, "`null`"),
@@ -239,157 +242,60 @@ def test_a_damage_is_found_and_repaired(what: str, write: Callable[..., Path]) -
     weight = "stops" if what in STOPS else "note" if what in INTERRUPTIONS else "loses"
     assert any(each.matters for each in found) == (what not in INTERRUPTIONS)
     assert any(each.weight == weight and each.line == line and words in each.text for each in found), found
-    new = repaired(path)
+    new = check(path)
+    if what in INTERRUPTIONS:
+        assert new is None
+        return
     assert new is not None
-    assert new.now.wrong == []
     assert path.read_bytes() == original
     assert new.session.path == path.with_name(f"{NEW}.jsonl")
-    after = lines(new.session.path)
-    assert {each["sessionId"] for each in after if "sessionId" in each} == {NEW}
-    assert after[0]["repair_metadata"] == {
+    assert lines(new.session.path)[0]["repair_metadata"] == {
         "parent_file": str(path),
         "repaired_at": "2026-11-22T12:00:00Z",
-        "repairs": len(new.done),
     }
-    assert repaired_again(new.session.path) is None
 
 
-def repaired_again(path: Path) -> Repaired | None:
-    return repair(session_path(path), ID, MOMENT, lambda: "never")
-
-
-@pytest.mark.parametrize("what", sampled([*DAMAGES], 14))
-def test_intact_lines_stay_as_they_were(what: str, write: Callable[..., Path]) -> None:
-    """Texts stay the same. Lines without damage keep their bytes, except for the id of the session."""
-    path = write(*damaged(what))
-    new = repaired(path)
+def test_times_and_models_stay(write: Callable[..., Path]) -> None:
+    records = damaged("a null line")
+    usage = {"input_tokens": 5, "output_tokens": 5}
+    for at, each in enumerate(each for each in records if each):
+        each["timestamp"] = f"2026-01-02T03:04:0{at}.000Z"
+        if each["type"] == "assistant":
+            each["message"] |= {"model": f"claude-{at}", "usage": usage}
+    path = write(*records)
+    new = check(path)
     assert new is not None
-    touched = {line for line, _ in new.done}
-    whole = [line for number, line in enumerate(path.read_bytes().splitlines(), 1) if number not in touched | {1}]
-    after = new.session.path.read_bytes().splitlines()
-    ids = (f'"sessionId": "{ID}"'.encode(), f'"sessionId":"{NEW}"'.encode().replace(b":", b": "))
-    may_differ = {"parentUuid", "repair_metadata"}
-    for line in whole:
-        expected = line.replace(*ids)
-        if expected not in after:
-            mine = json.loads(expected)
-            same = [each for each in map(json.loads, after) if each.get("uuid") == mine["uuid"]]
-            assert [{key: each[key] for key in each if key not in may_differ} for each in same] == [
-                {key: mine[key] for key in mine if key not in may_differ}
-            ]
-    gone = {line for line, done in new.done if "left out" in done}
-    kept = path.with_name("kept.jsonl")
-    kept.write_bytes(
-        b"".join(line for number, line in enumerate(path.read_bytes().splitlines(True), 1) if number not in gone)
-    )
-    assert not texts(kept) - texts(new.session.path)
+    after = lines(new.session.path)
+    times = [each["timestamp"] for each in records if each]
+    assert sorted({each["timestamp"] for each in after}) == times
+    models = {each["timestamp"]: each["message"]["model"] for each in after if each["type"] == "assistant"}
+    assert {models[times[1]], models[times[6]], models[times[8]]} == {"claude-1", "claude-6", "claude-8"}
 
 
-@pytest.mark.parametrize(
-    ("before", "between", "behind"),
-    [
-        (b"\0\0", b"", b"\n"),
-        (b"", b"\0 \0", b"\n"),
-        (b"\xef\xbb\xbf", b"\xef\xbb\xbf", b"\r\n"),
-        (b"", b"", b"\0\0\0"),
-        (b" ", b"\r", b'{"type":"assistant","mess\n'),
-        (b'{"type":"assistant","mess\0\0', b"\0", b"\n"),
-    ],
-)
-def test_whole_records_on_a_broken_line_are_kept_on_lines_of_their_own(
-    write: Callable[..., Path], before: bytes, between: bytes, behind: bytes
-) -> None:
-    """The text between them has bytes that are not UTF-8, so characters and bytes differ."""
-    records = talk()
-    whole = [jsonl(records[at]).rstrip().replace(b"four", b"f\xffur \xc3\xbc") for at in (5, 6)]
-    path = write(*records[:5], before + whole[0] + between + whole[1] + behind.rstrip(b"\n") + b"\n", *records[7:])
-    new = repaired(path)
+def test_what_the_copy_lacks_is_said(write: Callable[..., Path]) -> None:
+    records = damaged("a null line")
+    branch = user("other", "b1", "u7", sessionId=ID)
+    snapshot = {"type": "file-history-snapshot", "messageId": "u1", "snapshot": {}}
+    title = {"type": "ai-title", "aiTitle": "A title", "sessionId": ID}
+    new = check(write(*records[:7], branch, snapshot, *records[7:], title))
     assert new is not None
-    after = [json.loads(line) for line in new.session.path.read_text(errors="replace").splitlines()]
-    assert [each["uuid"] for each in after] == [each["uuid"] for each in records]
-    assert [each["parentUuid"] for each in after] == [each["parentUuid"] for each in records]
-    assert [each["message"] for each in after if each["uuid"] != "u6"] == [
-        each["message"] for each in records if each["uuid"] != "u6"
+    assert new.left_out == [
+        f"1 message that Claude Code does not send: {UNSENT}; `foldmark import` keeps it",
+        "3 records beside the messages: (not an object) (1), ai-title (1), file-history-snapshot (1)",
+        "the usage of the answers, and the copies of results that only the display reads",
     ]
-    assert after[5]["message"]["content"] == [result("c2", "f\ufffdur ü")]
-    done = [text for line, text in new.done if line == 6]
-    assert len(new.done) == len(done) == 2 + (b"mess" in before + behind)
-    assert sum("line of its own" in text for text in done) == 2
-    assert sum("left out" in text for text in done) == (b"mess" in before + behind)
 
 
-def test_a_record_that_is_twice_on_one_line_is_kept_once(write: Callable[..., Path]) -> None:
-    records = talk()
-    whole = jsonl(records[6]).rstrip()
-    path = write(*records[:6], whole + whole + b"\n", *records[7:])
-    new = repaired(path)
-    assert new is not None
-    assert [each["uuid"] for each in lines(new.session.path)] == [each["uuid"] for each in records]
-
-
-def test_a_call_without_a_result_gets_one(write: Callable[..., Path]) -> None:
-    records = talk()
-    del records[4:6]
-    records[4]["parentUuid"] = "u4"
-    new = repaired(write(*records))
-    assert new is not None
-    after = lines(new.session.path)
-    made = after[4]
-    assert made["message"]["content"] == [
-        {"type": "tool_result", "content": INTERRUPTED, "is_error": True, "tool_use_id": "c1"},
-        {"type": "tool_result", "content": INTERRUPTED, "is_error": True, "tool_use_id": "c2"},
-    ]
-    assert (made["parentUuid"], after[5]["parentUuid"]) == ("u4", made["uuid"])
-    assert INTERRUPTED not in texts(new.session.path)
-
-
-def test_children_of_a_duplicate_uuid_follow_the_nearer_record(write: Callable[..., Path]) -> None:
-    new = repaired(write(*damaged("a uuid twice")))
-    assert new is not None
-    after = lines(new.session.path)
-    assert after[7]["uuid"] not in {each["uuid"] for each in after[:7]}
-    assert after[8]["parentUuid"] == after[7]["uuid"]
-    assert after[7]["parentUuid"] == "u7"
-
-
-def test_a_repeated_line_is_left_out_once(write: Callable[..., Path]) -> None:
-    records = talk()
-    new = repaired(write(*records[:5], records[4], *records[5:]))
-    assert new is not None
-    assert new.done == [(6, "left out: it repeats line 5")]
-    assert len(lines(new.session.path)) == 9
-
-
-def test_times_and_models_are_those_of_the_record_before(write: Callable[..., Path]) -> None:
-    records = talk()
-    records[6]["timestamp"] = "2026-01-02T03:04:05.000Z"
-    records[6]["message"]["model"] = "claude-y"
-    for each in records[7:]:
-        del each["timestamp"]
-    del records[8]["message"]["model"]
-    new = repaired(write(*records))
-    assert new is not None
-    after = lines(new.session.path)
-    assert [each["timestamp"] for each in after[7:]] == ["2026-01-02T03:04:05.000Z"] * 2
-    assert after[8]["message"]["model"] == "claude-y"
-
-
-def test_a_result_is_moved_after_its_call(write: Callable[..., Path]) -> None:
-    new = repaired(write(*damaged("a result before its call")))
-    assert new is not None
-    parents = {each["uuid"]: each["parentUuid"] for each in lines(new.session.path)}
-    assert (parents["v2"], parents["v1"], parents["v3"]) == ("u9", "v2", "v1")
-    assert [*parents][-3:] == ["v2", "v1", "v3"]
-
-
-def test_a_record_with_the_results_of_many_later_calls(write: Callable[..., Path]) -> None:
-    """The record moves once, after the first of the calls. The other results are removed."""
-    results = [result(f"c{number}", "early") for number in range(150)]
-    calls = [assistant([call(f"c{number}")], response=f"m{number}") for number in range(150)]
-    path = write(*chained(user("one"), user(results), *calls, user("two"), assistant(text("three"))))
-    new = repaired(path)
-    assert new is not None
-    assert wrong(new.session.path) == []
+@pytest.mark.parametrize("seed", sampled(range(3000), 40))
+def test_any_chain(seed: int, tmp_path: Path) -> None:
+    """Random sessions with lost parents, branches, late results and compactions, of which random lines are torn."""
+    chance = Random(seed)
+    records: list[Any] = chain(seed)
+    for at in chance.sample(range(1, len(records)), 2):
+        records[at] = chance.choice([b"null\n", b"{torn\n", jsonl(records[at])[:-9] + b"\n"])
+    path = tmp_path / f"{ID}.jsonl"
+    path.write_bytes(jsonl(*records))
+    check(path)
 
 
 def test_another_branch_is_not_damage(write: Callable[..., Path]) -> None:
@@ -465,52 +371,36 @@ def test_the_newest_prompt_decides_the_branch(leaf: str, sent: int, write: Calla
     assert diagnose(session_path(path)).sent == sent
 
 
-def test_children_of_a_line_that_is_left_out_go_to_its_parent(write: Callable[..., Path]) -> None:
-    """They do not go to the previous line, which is on another branch."""
-    records = talk()
-    records[7]["message"] = None
-    new = repaired(write(*records[:7], user("other", "b1", "u7", sessionId=ID), *records[7:]))
-    assert new is not None
-    assert lines(new.session.path)[-1]["parentUuid"] == "u7"
-
-
-def test_children_of_a_removed_duplicate_go_to_the_record_that_stays(write: Callable[..., Path]) -> None:
-    records = talk()
-    spoilt = {**user("x", "u7", "u1"), "message": None}
-    new = repaired(write(*records[:7], spoilt, *records[7:]))
-    assert new is not None
-    assert lines(new.session.path)[7]["parentUuid"] == "u7"
-
-
 def test_a_block_is_removed_from_a_line_that_is_not_utf_8(write: Callable[..., Path]) -> None:
     records = talk()
     records[7]["message"]["content"] = [None, *text("si\u00e9x")]
     line = jsonl(records[7]).replace(b"\\u00e9", b"\xe9")
     new = repaired(write(*records[:7], line, *records[8:]))
     assert new is not None
-    assert new.now.wrong == []
-    assert texts(new.session.path)["si\ufffdx"] == 1
+    assert any("si\\ufffdx" in blocks for _, blocks in shown(new.session.path))
 
 
 def test_utf_16_becomes_utf_8(tmp_path: Path) -> None:
     path = tmp_path / f"{ID}.jsonl"
     path.write_bytes(("\ufeff" + jsonl(*talk()).decode()).encode("utf-16-le"))
     assert [each.weight for each in wrong(path)] == ["stops"]
-    new = repaired(path)
-    assert new is not None
-    assert new.now.wrong == []
-    assert texts(path) == texts(new.session.path)
+    assert check(path) is not None
 
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [(b"", "no message"), (b"[]\n5\n", "no message"), (jsonl(user([result("c1")], "u1")), "no message")],
+    [
+        (b"", "it is empty"),
+        (b"[]\n5\n", "no line of it is a JSON object"),
+        (jsonl(user([result("c1")], "u1")), "nothing of it is sent on resuming"),
+        (jsonl({"type": "user", "uuid": "u1", "message": None}), "no message to import"),
+    ],
 )
 def test_a_file_without_messages_cannot_be_repaired(content: bytes, words: str, tmp_path: Path) -> None:
     path = tmp_path / f"{ID}.jsonl"
     path.write_bytes(content)
     assert wrong(path)
-    with pytest.raises(RepairError, match=words):
+    with pytest.raises(foldmark.FoldmarkError, match=words):
         repaired(path)
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
@@ -528,13 +418,7 @@ def test_an_existing_file_is_never_replaced(write: Callable[..., Path]) -> None:
 def test_real_sessions(path: Path, tmp_path: Path) -> None:
     copy = tmp_path / path.name
     copy.write_bytes(path.read_bytes())
-    new = repaired(copy)
-    if new is None:
-        assert wrong(copy) == []
-        return
-    assert new.now.wrong == []
-    if not any("left out" in done for _, done in new.done):
-        assert texts(copy) <= texts(new.session.path), "a result that moves behind its call comes back"
+    check(copy)
 
 
 # -- Codex ----------------------------------------------------------------------------------------------------
@@ -611,8 +495,8 @@ def test_after_a_compaction_its_history_is_sent(tmp_path: Path) -> None:
 def test_a_first_record_without_payload_is_not_trimmed(tmp_path: Path) -> None:
     path = tmp_path / name()
     path.write_bytes(codex_jsonl({"type": "session_meta"}, codex_said("one")))
-    with pytest.raises(SessionFileError, match="session_meta"):
-        rollouts.head(path)
+    with SessionFile(path) as file, pytest.raises(SessionFileError, match="session_meta"):
+        rollouts.head(file)
 
 
 @pytest.mark.parametrize("path", CODEX_FILES, ids=lambda path: path.stem)
@@ -637,7 +521,13 @@ def test_the_command(
     out = path.with_name("mended.jsonl")
     assert run(["doctor", "--session", str(path), "--repair", "--out", str(out)]) == 0
     told = capsys.readouterr().out.splitlines()
-    assert told[2:4] == [f"Repaired: {out}", "  line 4: left out: JSON, but not an object"]
+    assert told[2:] == [
+        f"Repaired: {out}. It does not have:",
+        "  1 record beside the messages: (not an object) (1)",
+        "  the usage of the answers, and the copies of results that only the display reads",
+        "Continue it with:",
+        told[-1],
+    ]
     assert told[-1].endswith(f"claude --resume {out}")
     assert run(["doctor", "--session", str(out)]) == 0
     assert run(["doctor", "--session", str(out), "--repair", "--json"]) == 0

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 from rollout_records import (
     ID,
     REAL_FILES,
@@ -28,15 +27,16 @@ from rollout_records import (
     said,
     tokens,
 )
+from trim_check import trim
 
 from foldmark.formats.places import session_path
-from foldmark.formats.session_file import SessionFileError
+from foldmark.formats.session_file import SessionFile, SessionFileError
 from foldmark.sessions.hook import tail
-from foldmark.sessions.trim import stale, trimming
+from foldmark.sessions.trim import stale
 from foldmark.sessions.trim.codex import CodexLines
 from foldmark.sessions.trim.job import TrimOptions
-from foldmark.sessions.trim.stale import IDENTICAL, OTHERS
 from foldmark.sessions.trim.stale import LONG as LONG_RESULTS
+from foldmark.sessions.trim.stale import OTHERS
 from sampled import DEEP
 
 NEW = "0199bbbb-9999-7888-8777-666655554444"
@@ -56,10 +56,11 @@ class Trimmed:
         self.before: list[bytes] = []
         self.after: list[bytes] = []
         wished = TrimOptions(**{"threshold": 500, "tools": TOOLS, **wish})
-        known = self._pass(path, CodexLines(replace(wished, deep=False, spare=0), path, new_id))
-        plan = stale.plan(known.calls(), wished.spare, deep=wished.deep)
-        names = known.names if known.late or wished.deep or wished.spare else {}
-        self.lines = self._pass(path, CodexLines(wished, path, new_id, plan, names))
+        known = self._pass(path, CodexLines(wished, path, new_id))
+        plan = stale.plan(known.calls(), wished.spare, deep=False)
+        self.lines = self._pass(path, CodexLines(wished, path, new_id, plan))
+        if self.lines.late:
+            self.lines = self._pass(path, CodexLines(wished, path, new_id, plan, known.names))
 
     @property
     def steps(self) -> set[str]:
@@ -74,7 +75,9 @@ class Trimmed:
     def _pass(self, path: Path, lines: CodexLines) -> CodexLines:
         self.before.clear()
         self.after.clear()
-        for piece in lines.pieces(session_path(path, "codex")):
+        with SessionFile(path) as file:
+            pieces = lines.pieces(file, session_path(path, "codex"))
+        for piece in pieces:
             lines.source = piece.path
             held = piece.path.read_bytes()[piece.start : piece.end]
             for number, raw in enumerate(re.findall(rb"[^\n]*\n|[^\n]+\Z", held), piece.number):
@@ -424,15 +427,13 @@ class TestDeep:
         assert done.steps == {OTHERS}
         assert rollout(*records, spare=2).changed() == [0]
 
-    def test_of_identical_outputs_the_newest_stays(self, rollout: Any) -> None:
+    def test_nothing_counts_as_repeated(self, rollout: Any) -> None:
+        """An output does not say which file it is about, and equal ones are short."""
         same = "the same " * 50
         records = [record for id in ("c1", "c2", "c3") for record in (call(id), output(id, same))]
         done = rollout(*records, deep=True)
-        assert done.changed() == [0, 2, 4]
-        found = POINTER.search(done.payload(2)["output"])
-        assert found
-        assert (found.start(), found[1], found[2], found[4]) == (0, "0", "450", "3")
-        assert done.steps == {IDENTICAL}
+        assert done.changed() == [0]
+        assert done.steps == set()
 
     def test_copies_for_the_display_go_with_their_output(self, rollout: Any) -> None:
         copy = event("exec_command_end", call_id="c1", aggregated_output=LONG)
@@ -504,7 +505,7 @@ class TestFirstLine:
     def test_a_trimmed_rollout_is_named_as_codex_names_it(self, tmp_path: Path) -> None:
         path = tmp_path / name()
         path.write_bytes(jsonl(meta(), call("c1"), output("c1", LONG)))
-        new = trimming.trim(session_path(path), TrimOptions(500, TOOLS), NEW, datetime.now(UTC)).session.path
+        new = trim(session_path(path), TrimOptions(500, TOOLS), NEW, datetime.now(UTC)).session.path
         assert new.parent == tmp_path
         assert re.fullmatch(rf"rollout-\d{{4}}-\d\d-\d\dT\d\d-\d\d-\d\d-{NEW}\.jsonl", new.name)
 
@@ -671,7 +672,7 @@ class TestNewFile:
         path.parent.mkdir()
         path.write_bytes(jsonl(meta(), call("c1"), output("c1", LONG), tokens(250_000)))
         held = path.read_bytes()
-        done = trimming.trim(session_path(path), TrimOptions(500, TOOLS), NEW, datetime.now(UTC))
+        done = trim(session_path(path), TrimOptions(500, TOOLS), NEW, datetime.now(UTC))
         assert path.read_bytes() == held
         assert sorted(path.parent.iterdir()) == sorted([path, done.session.path])
         assert (done.session.id, done.session.kind, done.trimmed_count) == (NEW, "codex", 1)
@@ -685,7 +686,7 @@ class TestNewFile:
 
     def test_a_trimmed_fork_has_the_whole_history(self, tmp_path: Path) -> None:
         files = TestForks().fork(tmp_path)
-        done = trimming.trim(session_path(files[2]), TrimOptions(500, TOOLS), NEW, datetime.now(UTC))
+        done = trim(session_path(files[2]), TrimOptions(500, TOOLS), NEW, datetime.now(UTC))
         records = [json.loads(line) for line in done.session.path.read_bytes().splitlines()]
         assert records[0].pop("trim_metadata")["trimmed_count"] == done.trimmed_count == 3
         assert records == [json.loads(line) for line in Trimmed(files[2]).after]

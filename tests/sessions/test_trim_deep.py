@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from session_records import REAL_FILES, SHORT_FILES, assistant, call, jsonl, result, user
-from trim_check import at, compare, parsed, trimmed_copy
+from trim_check import at, compare, parsed, trim, trimmed_copy
 
 import forked
 from foldmark.core.assembly.superseded import END, WRITES, Exchange, FileUse
@@ -23,7 +23,7 @@ from foldmark.sessions.doctor import diagnose
 from foldmark.sessions.hook.answering import ADVICE
 from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, IDENTICAL, LONG, OTHERS, READS, TODOS, plan
-from foldmark.sessions.trim.trimming import TrimResult, trim
+from foldmark.sessions.trim.trimming import TrimResult
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ID = "11111111-2222-4333-8444-555555555555"

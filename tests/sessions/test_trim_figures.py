@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from random_chains import chain
 from session_records import REAL, assistant, call, jsonl, result, user
+from trim_check import preview, trim
 
 import foldmark
 from foldmark.core.events import Event
@@ -22,7 +23,8 @@ from foldmark.formats.session_file import SessionFile
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.trim.claude import ClaudeLines
 from foldmark.sessions.trim.job import TrimOptions
-from foldmark.sessions.trim.trimming import kind_of, preview, trim
+from foldmark.sessions.trim.stale import OTHERS
+from foldmark.sessions.trim.trimming import kind_of
 from sampled import DEEP as ALL
 from sampled import sampled
 
@@ -59,7 +61,11 @@ def check(path: Path) -> None:
     ratio = kind_of(session).bytes_per_token
     usual, deep = preview(session, USUAL, NOW), preview(session, DEEP, NOW)
     assert 0 <= usual.tokens_saved <= deep.tokens_saved
-    assert usual.deep == deep.deep == deep.steps
+    assert usual.others_saved >= deep.steps.get(OTHERS, 0) - 2, "a person's words stay in a deep trim"
+    if "AskUserQuestion" not in usual.tools:
+        assert usual.others_saved == pytest.approx(deep.steps.get(OTHERS, 0), abs=2)
+    assert (usual.others > 0) >= (OTHERS in deep.steps)
+    assert (deep.others, deep.others_saved) == (0, 0)
     assert sum(usual.steps.values()) == usual.tokens_saved
     assert sum(deep.steps.values()) == deep.tokens_saved
     before = sent(path) if usual.sizes[0] > usual.sizes[1] or deep.trimmed_count else 0

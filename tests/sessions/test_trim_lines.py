@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from session_records import assistant, call, result, user
-from trim_check import at, compare, parsed, trimmed_copy
+from trim_check import at, compare, parsed, trim, trimmed_copy
 
 from foldmark.formats.places import session_path
-from foldmark.formats.session_file import SessionFileError
+from foldmark.formats.session_file import SessionFile, SessionFileError
 from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.job import TrimError, TrimOptions
-from foldmark.sessions.trim.trimming import TrimResult, trim
+from foldmark.sessions.trim.trimming import TrimResult
 from sampled import DEEP
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -363,7 +363,6 @@ def test_deep_nesting(run: Run) -> None:
 
 def test_a_line_too_long_to_be_held_is_passed_on_in_pieces(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trimming, "LONGEST", 4096)
-    monkeypatch.setattr(trimming, "BUFFER", 1024)
     filler = "x{y}" * 5000
     for extra in range(7):
         line = compact({"sessionId": OLD, "filler": filler + "é" * extra, "z": "y"})
@@ -392,14 +391,14 @@ def test_lines_of_many_megabytes_and_numbers_of_5000_digits(run: Run, deep: bool
 def test_lines_appended_meanwhile_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = at(tmp_path, OLD, exchange() * 3 + b'{"sessionId":"%b"}' % OLD.encode())
     before = path.read_bytes()
-    opened = trimming.Opened.lines
+    opened = SessionFile.raw_lines
 
-    def lines(self: Any) -> Any:
+    def lines(self: Any, *given: Any) -> Any:
         with path.open("ab") as file:
             file.write(b'{"type":"user"')
-        return opened(self)
+        return opened(self, *given)
 
-    monkeypatch.setattr(trimming.Opened, "lines", lines)
+    monkeypatch.setattr(SessionFile, "raw_lines", lines)
     compare(before, trimmed_copy(session_path(path), WISH, ID, NOW).session.path.read_bytes(), ID)
 
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 from session_records import REAL_FILES, SHORT_FILES
-from trim_check import compare, parsed, trimmed_copy
+from trim_check import compare, parsed, preview, trimmed_copy
 
 import foldmark
 from foldmark.formats.claude.resumption import MISSING
 from foldmark.formats.places import session_path
 from foldmark.sessions.conversion.importing import import_session
 from foldmark.sessions.trim.job import TrimOptions
-from foldmark.sessions.trim.trimming import TrimResult, preview
+from foldmark.sessions.trim.trimming import TrimResult
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ID = "11111111-2222-4333-8444-555555555555"

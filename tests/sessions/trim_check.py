@@ -12,8 +12,9 @@ from foldmark.formats.places import session_path
 from foldmark.formats.session_file import SessionFile
 from foldmark.formats.session_format import SessionPath, format_named
 from foldmark.sessions.new_file import mode_beside, new_file
+from foldmark.sessions.trim import trimming
 from foldmark.sessions.trim.job import TrimOptions
-from foldmark.sessions.trim.trimming import TrimResult, kind_of, write
+from foldmark.sessions.trim.trimming import TrimResult
 
 TOOLS = ("Read", "Bash", "Grep", "Glob")
 POINTER = "... [TRIMMED by Foldmark: "
@@ -218,5 +219,17 @@ def at(tmp_path: Path, name: str, content: bytes) -> Path:
 def trimmed_copy(session: SessionPath, wish: TrimOptions, new_id: str, moment: datetime) -> TrimResult:
     """Write the trimmed session even if nothing is cut, so that its lines can be compared."""
     path = format_named(session.kind).new_path(session.path, new_id, moment.astimezone())
-    with SessionFile(session.path), new_file(path, mode_beside(session.path)) as out:
-        return write(session, kind_of(session).pieces(session), out, wish, session_path(path, session.kind), moment)
+    with SessionFile(session.path) as file, new_file(path, mode_beside(session.path)) as out:
+        return trimming.write(session, file, out, wish, session_path(path, session.kind), moment)
+
+
+def trim(session: SessionPath, wish: TrimOptions, new_id: str, moment: datetime) -> TrimResult:
+    """Trim a session, as the command does."""
+    with SessionFile(session.path) as file:
+        return trimming.trim(session, file, wish, new_id, moment)
+
+
+def preview(session: SessionPath, wish: TrimOptions, moment: datetime) -> TrimResult:
+    """Return the result of a trim without writing it."""
+    with SessionFile(session.path) as file:
+        return trimming.preview(session, file, wish, moment)

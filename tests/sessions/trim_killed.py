@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from foldmark.formats.places import session_path
-from foldmark.sessions.trim import trimming
+from foldmark.formats.session_file import SessionFile
 from foldmark.sessions.trim.job import TrimOptions
 from foldmark.sessions.trim.trimming import trim
 
@@ -41,16 +41,17 @@ def main(path: Path, last: int) -> None:
 
     for name in STEPS:
         setattr(os, name, watched(getattr(os, name)))
-    lines = trimming.Opened.lines
+    lines = SessionFile.raw_lines
 
-    def each(self: Any) -> Any:
-        for number, line in enumerate(lines(self)):
+    def each(self: Any, *given: Any) -> Any:
+        for number, line in enumerate(lines(self, *given)):
             if number % 20 == 0:
                 step()
             yield line
 
-    trimming.Opened.lines = each  # type: ignore[method-assign]
-    trim(session_path(path), WISH, ID, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    SessionFile.raw_lines = each  # type: ignore[method-assign, assignment]
+    with SessionFile(path) as file:
+        trim(session_path(path), file, WISH, ID, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
     print(next(steps) - 1)
 
 

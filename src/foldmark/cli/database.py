@@ -237,7 +237,8 @@ def _check_session(named: str, repairing: bool, out: Path | None, as_json: bool)
     found, new = diagnose(session), None
     if repairing:
         id = (session_of(out) if out else None) or str(uuid4())
-        new = repair(session, id, datetime.now(UTC), lambda: str(uuid4()), out)
+        with foldmark.open(":memory:", settings={}) as log:
+            new = repair(log, found, id, datetime.now(UTC), foldmark.__version__, out)
     left = new.now.wrong if new else found.wrong
     if as_json:
         print(json_text(_session_data(found, new)))
@@ -257,8 +258,8 @@ def _session_lines(found: "Diagnosis", new: "Repaired | None", repairing: bool) 
     lines.append(f"{found.session.path}: {about}; {found.verdict}")
     if new is None:
         return [*lines, "There is nothing to repair; nothing was written."] if repairing else lines
-    lines.append(f"Repaired: {new.session.path}")
-    lines += [f"  line {line}: {text}" for line, text in new.done]
+    lines.append(f"Repaired: {new.session.path}. It does not have:")
+    lines += [f"  {each}" for each in new.left_out]
     lines += [f"  still wrong: {each.text}" for each in new.now.wrong]
     return [*lines, "Continue it with:", f"  {resume_command(new.session, os.environ).shell}"]
 
@@ -271,7 +272,7 @@ def _session_data(found: "Diagnosis", new: "Repaired | None") -> dict[str, Any]:
         data["repaired"] = {
             **_diagnosis(new.now),
             "session_id": new.id,
-            "repairs": [{"line": line, "text": text} for line, text in new.done],
+            "left_out": new.left_out,
             "command": resume_command(new.session, os.environ).shell,
         }
     return data

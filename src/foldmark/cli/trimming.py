@@ -14,8 +14,9 @@ from foldmark.cli.outcome import MisuseError, outcome
 from foldmark.cli.process import check_launch, session_outcome, start, warn
 from foldmark.core.config import number
 from foldmark.core.errors import CommandError
-from foldmark.core.wording import one_line
-from foldmark.formats.places import find, recognized
+from foldmark.core.wording import count, one_line
+from foldmark.formats.places import find, recognized_in
+from foldmark.formats.session_file import SessionFile
 from foldmark.rendering import aligned, harmless, json_text
 from foldmark.sessions.trim.job import ToolTally, TrimOptions
 from foldmark.sessions.trim.trimming import TrimReport, kind_of, trim_session
@@ -108,10 +109,11 @@ def run_trim(setup: Setup, wish: TrimWish) -> None:
         raise MisuseError("--launch starts the new session, and --dry-run writes none: leave out one")
     check_launch(wish.launch, wish.as_json)
     options = _options(setup.given, wish)
-    parent = recognized(find(wish.session, Path.cwd(), os.environ))
-    new_id, exclude = str(uuid.uuid4()), setup.given.sync_exclude
-    with session_outcome(parent, new_id):
-        report = trim_session(parent, options, new_id, os.environ, exclude, dry_run=wish.dry_run)
+    found, new_id, exclude = find(wish.session, Path.cwd(), os.environ), str(uuid.uuid4()), setup.given.sync_exclude
+    with SessionFile(found.path) as file:
+        parent = recognized_in(file, found)
+        with session_outcome(parent, new_id):
+            report = trim_session(parent, file, options, new_id, os.environ, exclude, dry_run=wish.dry_run)
     for warning in report.warnings:
         warn(warning)
     print(json_text(_data(report)) if wish.as_json else harmless(_text(report, wish.launch)))
@@ -161,7 +163,7 @@ def _data(report: TrimReport) -> dict[str, Any]:
             for tool, each in trimmed.tally.items()
         ],
         "by_step": trimmed.steps,
-        "deep": {"tokens_saved": sum(trimmed.deep.values()), "by_step": trimmed.deep},
+        "other_tools": {"results": trimmed.others, "tokens": trimmed.others_saved},
         "reminders": trimmed.reminders,
         "bytes_before": trimmed.sizes[0],
         "bytes_after": trimmed.sizes[1],
@@ -194,9 +196,10 @@ def _text(report: TrimReport, launch: bool) -> str:
         lines.append(f"File: {before / 1e6:,.2f} MB → {after / 1e6:,.2f} MB")
     else:
         lines.append(f"There is nothing to cut{'' if report.written else '; nothing was written'}.")
-    if report.deeper > 0:
-        deep = trimmed.tokens_saved + report.deeper
-        lines.append(f"--profile deep would save ~{deep:,} tokens, ~{report.deeper:,} more.")
+    if trimmed.others:
+        more = f"{count(trimmed.others, 'result')} of other tools, ~{trimmed.others_saved:,} tokens"
+        stale = ", and what later calls made stale" if kind_of(report.parent).finds_stale else ""
+        lines.append(f"--profile deep would also cut up to {more}{stale}.")
     if report.written:
         lines.append(f"New session: {one_line(str(trimmed.session.path))}")
         lines.append(f"The original session is unchanged: {one_line(str(report.parent.path))}")

@@ -81,12 +81,17 @@ def recognized(session: SessionPath, *, damaged: bool = False) -> SessionPath:
 
     With `damaged`, a file without a JSON object keeps the kind that its name suggests. Raises SessionFileError.
     """
-    if session.path.suffix == ".zst":  # a compressed old rollout; the error from Codex's reader gives the next step
-        return session
     with SessionFile(session.path) as file:
         if damaged and all(record.type == NOT_AN_OBJECT for record in file.records()):
             return session
-        kind = recognize(file).name
+        return recognized_in(file, session)
+
+
+def recognized_in(file: SessionFile, session: SessionPath) -> SessionPath:
+    """Return the session in an open file with the kind that its content shows. Raises SessionFileError."""
+    if session.path.suffix == ".zst":  # a compressed old rollout; the error from Codex's reader gives the next step
+        return session
+    kind = recognize(file).name
     return session if kind == session.kind else session_path(session.path, kind)
 
 

@@ -102,7 +102,7 @@ class SessionFile:
                 self._file = self.path.open("rb", buffering=_BUFFER)
             try:
                 own = self._file
-                self._file = as_utf8(own)
+                self._file = _as_utf8(own)
                 self.wide = self._file is not own
                 self.size = self._file.seek(0, os.SEEK_END)
             except BaseException:
@@ -157,15 +157,31 @@ class SessionFile:
 
     def backwards(self, most: int) -> Iterator[Any]:
         """Yield the values of the JSON lines in the last `most` bytes of the file, the last one first."""
-        for line in lines_backwards(self._bytes, self.size, most, most):
+        for line in lines_backwards(self.part, self.size, most, most):
             with suppress(NotJsonError):
                 yield decode(line)
 
-    def _bytes(self, start: int, end: int) -> bytes:
+    def part(self, start: int, end: int) -> bytes:
+        """Return the bytes from `start` to `end`."""
         with self._reading:
             self._at = -1
             self._file.seek(start)
             return self._file.read(end - start)
+
+    def raw_lines(self, piece: Piece, longest: int) -> Iterator[bytes]:
+        """Yield the lines of a piece as they are, in half the time of `raw`. A line of more than `longest` bytes comes
+        in parts of so many bytes and one."""
+        with self._reading:
+            self._at = -1
+            self._file.seek(piece.start)
+            read, left = self._file.readline, self.end_of(piece) - piece.start
+            while left > 0 and (line := read(min(longest + 1, left))):
+                left -= len(line)
+                yield line
+
+    def end_of(self, piece: Piece) -> int:
+        """Return the offset at which a piece of this file ends."""
+        return self.size if piece.end is None else min(piece.end, self.size)
 
     def reread(self, line: int, offset: int, end: int | None = None) -> SessionRecord:
         """Read the record of `line` at `offset` again, up to `end` if it is a part of its line (see `raw`). Raises
@@ -270,7 +286,7 @@ def _check_regular(path: Path) -> None:
         raise SessionFileError(f"{one_line(str(path))} is not a regular file; write its content to one first")
 
 
-def as_utf8(file: IO[bytes]) -> IO[bytes]:
+def _as_utf8(file: IO[bytes]) -> IO[bytes]:
     """Return `file`, or a temporary copy in UTF-8 if it begins with the byte order mark of a wider encoding."""
     start = file.read(4)
     encoding = next((name for mark, name in _WIDE_BOMS if start.startswith(mark)), None)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from foldmark.formats.chain import ActiveRecords
     from foldmark.formats.messages import RecordEntry, RecordMessages, SearchedMessage
-    from foldmark.formats.session_file import SessionRecord
+    from foldmark.formats.session_file import SessionFile, SessionRecord
 
 DEFAULT = "claude"
 """The format of a session file whose name matches no other format."""
@@ -227,8 +227,8 @@ class SessionFormat:
 
     # -- Continuing a session
 
-    def is_subagents(self, session: SessionPath) -> bool:
-        """Return True if the session belongs to a subagent and cannot be resumed. Raises SessionFileError."""
+    def is_subagents(self, file: "SessionFile") -> bool:
+        """Return True if the session in a file belongs to a subagent and cannot be resumed. Raises SessionFileError."""
         return False
 
     def resume_command(self, session: SessionPath, environment: Mapping[str, str], *prompt: str) -> ResumeCommand:
@@ -326,12 +326,13 @@ def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt
     return format_named(session.kind).resume_command(session, environment, *prompt)
 
 
-def refusal(session: SessionPath) -> str | None:
-    """Return why a session cannot be continued (it is a subagent's), or None if it can. Raises SessionFileError."""
-    if not format_named(session.kind).is_subagents(session):
+def refusal(file: "SessionFile", kind: str) -> str | None:
+    """Return why a session of this kind cannot be continued (it is a subagent's), or None if it can. Raises
+    SessionFileError."""
+    if not format_named(kind).is_subagents(file):
         return None
     return (
-        f"{one_line(session.path.name)} is a subagent's session, which cannot be resumed; "
+        f"{one_line(file.path.name)} is a subagent's session, which cannot be resumed; "
         "name the session that it belongs to"
     )
 

@@ -8,7 +8,6 @@ and is at most `MAX_DEPTH` deep.
 
 import math
 import re
-from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -26,8 +25,6 @@ MAX_VALUES = 4_000_000
 _LONG = 8 << 20
 # One structural character with everything before it. Possessive, so that no text is ever scanned twice.
 _STRUCTURE = pattern(rb'(?:[^",\[{]++|"[^"\\]*+(?:\\.[^"\\]*+)*+"?)*+(?:[,\[{]|\Z)', re.DOTALL)
-_OPENING = pattern(r"[\ufeff \t\r\n]*\{")
-_BETWEEN_NULS = pattern(rb"[^\0]+")
 _TOO_DEEP = f"nested too deeply (more than {MAX_DEPTH} levels)"
 
 
@@ -61,37 +58,6 @@ def arguments(raw: Any) -> Any:
         return decode(raw.encode("utf-8", "replace")) if raw.strip() else {}
     except NotJsonError:
         return raw
-
-
-def whole_objects(line: bytes) -> Iterator[tuple[int, int, Any]]:
-    """Yield the beginning, the end and the value of the whole objects on a line that is not JSON.
-
-    They are found at the beginning and behind NUL bytes, one after the other. Byte order marks and white space may be
-    between them. Anything else hides the objects behind it up to the next NUL byte, which is in no JSON.
-    """
-    if len(line) <= _LONG or not _crowded(line):
-        for part in _BETWEEN_NULS.finditer(line):
-            for begin, end, value in _objects(part[0]):
-                yield part.start() + begin, part.start() + end, value
-
-
-def _objects(data: bytes) -> Iterator[tuple[int, int, Any]]:
-    """Yield the objects at the beginning of `data`, as `whole_objects` does."""
-    import json  # as in `_decode_slowly`
-
-    text = data.decode("utf-8", "surrogateescape")  # keeps every byte, so that the bytes of a part can be counted
-    scanner = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=str)
-    at = end = 0
-    while opening := _OPENING.match(text, at):
-        try:
-            _, after = scanner.raw_decode(text, opening.end() - 1)
-            begin = end + len(opening[0].encode()) - 1
-            end = begin + len(text[opening.end() - 1 : after].encode("utf-8", "surrogateescape"))
-            value = decode(data[begin:end])
-        except (ValueError, RecursionError):  # ValueError: not JSON
-            return
-        yield begin, end, value
-        at = after
 
 
 def encode_line(value: Any) -> bytes:

@@ -26,20 +26,19 @@ _LINES, _MOST = 2000, 16 << 20
 """Maximum lines to search for working folders at the beginning, and bytes to read at the beginning and at the end."""
 
 
-def is_subagents(session: SessionPath) -> bool:
-    """Return True if the session is in a folder of subagents, or has messages and all of them are a subagent's.
+def is_subagents(file: SessionFile) -> bool:
+    """Return True if the file is in a folder of subagents, or has messages and all of them are a subagent's.
 
     The file is read up to the first message that is not a subagent's.
     """
-    if session.path.parent.name == "subagents":
+    if file.path.parent.name == "subagents":
         return True
     found = False
-    with SessionFile(session.path) as file:
-        for record in file.records():
-            if record.type in SAID:
-                if not is_aside(record.value):
-                    return False
-                found = True
+    for record in file.records():
+        if record.type in SAID:
+            if not is_aside(record.value):
+                return False
+            found = True
     return found
 
 

@@ -7,7 +7,7 @@ such sessions with Claude Code 2.1.197.
 
 import codecs
 import json
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator
 from datetime import datetime
 from sys import intern
 from typing import Any, Literal
@@ -31,8 +31,8 @@ from foldmark.formats.messages import (
     record_time,
     with_moments,
 )
-from foldmark.formats.session_file import MAX_LINE, Broken, SessionFile, SessionRecord, type_of
-from foldmark.wires.lenient_json import filled_text, member, whole_number, whole_objects
+from foldmark.formats.session_file import Broken, SessionFile, SessionRecord
+from foldmark.wires.lenient_json import filled_text, member, whole_number
 from foldmark.wires.parts import TextMessage
 
 INTERRUPTIONS = ("[Request interrupted by user]", "[Request interrupted by user for tool use]")
@@ -52,11 +52,10 @@ Fault = Literal[
 
 
 class Row(ChainRecord, kw_only=True, eq=False, gc=False):
-    """A line, or a record that a repair adds (`line` 0).
+    """A line.
 
     `state`: a record, a broken line (with the `reason`), another JSON value, or `null`. `places` are the positions of
-    the blocks with its calls or results, and `spoilt` those of blocks with a fault. `blocks` counts all blocks. `end`
-    is the offset of the end of a record that is only a part of its line. `gone`: a repair leaves the line out.
+    the blocks with its calls or results.
     """
 
     state: Literal["record", "broken", "value", "null"] = "record"
@@ -64,26 +63,12 @@ class Row(ChainRecord, kw_only=True, eq=False, gc=False):
     type: str = ""
     session: str | None = None
     places: tuple[int, ...] = ()
-    spoilt: tuple[int, ...] = ()
-    blocks: int = 0
     faults: tuple[Fault, ...] = ()
-    end: int | None = None
-    gone: bool = False
 
     @property
     def paired(self) -> list[tuple[int, str]]:
         """The positions and the ids of its calls or results."""
         return list(zip(self.places, self.calls or self.results, strict=False))
-
-    def pair(self, blocks: Sequence[tuple[int, str]]) -> None:
-        """Set the positions and the ids of its calls or results."""
-        self.places, ids = tuple([at for at, _ in blocks]), tuple([id for _, id in blocks])
-        self.calls, self.results = (ids, ()) if self.is_answer else ((), ids)
-
-    def leave_out(self) -> None:
-        """Take the line out of the session."""
-        self.gone = True
-        self.chained = self.said = self.spoken = self.passing = False
 
 
 def _chain_members(value: dict[str, Any], found: RecordMessages) -> dict[str, Any]:
@@ -233,28 +218,6 @@ def rows(session: SessionFile) -> Iterator[Row]:
             yield row_of(found, session.raw(offset))
 
 
-def recovered(session: SessionFile, row: Row) -> Iterator[Row]:
-    """Yield a row for each whole record on a broken line, and one for the rest if anything else is on it.
-
-    A crash can leave NUL bytes in front of the next record, or no line end, so that the next record follows on the same
-    line. Claude Code skips such a line. A line that is not broken is yielded as it is.
-    """
-    raw = session.raw(row.offset) if row.state == "broken" else b""
-    if not raw or len(raw) > MAX_LINE:
-        yield row
-        return
-    rest, at = bytearray(), 0
-    for begin, end, value in whole_objects(raw):
-        found = row_of(SessionRecord(row.line, row.offset + begin, type_of(value), value), raw[begin:end])
-        found.end = row.offset + end
-        yield found
-        rest += raw[at:begin]
-        at = end
-    rest += raw[at:]
-    if not at or rest.replace(codecs.BOM_UTF8, b"").strip(b"\0 \t\r\n"):
-        yield row
-
-
 def row_of(record: SessionRecord, raw: bytes) -> Row:
     """Return the row of a record, which is an object. `raw` is its line."""
     value = record.value
@@ -311,7 +274,7 @@ def _link_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
 
 
 def _message_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
-    """Yield the faults of a message, and set the blocks of its row."""
+    """Yield the faults of a message, and set the places of its row."""
     message = value.get("message")
     if not isinstance(message, dict):
         yield "no message" if message is None else "message"
@@ -321,36 +284,30 @@ def _message_faults(value: dict[str, Any], row: Row) -> Iterator[Fault]:
         yield "model"
     if says_full(value):
         yield "full"
-    if isinstance(content, str):
-        row.blocks = 1
-        if row.is_answer:
-            yield "plain"
-    elif isinstance(content, list):
+    if isinstance(content, list):
         yield from _block_faults(content, row)
-    else:
+    elif not isinstance(content, str):
         yield "content"
+    elif row.is_answer:
+        yield "plain"
 
 
 def _block_faults(content: list[Any], row: Row) -> Iterator[Fault]:
-    places, spoilt = [], []
+    places = []
     for at, block in enumerate(content):
-        fault: Fault | None = None
         kind = member(block, "type")
         if block is None:
-            fault = "null block"
+            yield "null block"
         elif not isinstance(kind, str) or (kind == "text" and not isinstance(block.get("text"), str)):
-            fault = "bad block"
+            yield "bad block"
         elif kind == "thinking" and not filled_text(block.get("signature")):
-            fault = "unsigned"
+            yield "unsigned"
         elif names := _PAIRED.get((row.type, kind)):
             if all(filled_text(block.get(name)) for name in names):
                 places.append(at)
             else:
-                fault = "no id" if kind == "tool_result" else "bad block"
-        if fault:
-            spoilt.append(at)
-            yield fault
-    row.blocks, row.places, row.spoilt = len(content), tuple(places), tuple(spoilt)
+                yield "no id" if kind == "tool_result" else "bad block"
+    row.places = tuple(places)
 
 
 _PAIRED = {("assistant", "tool_use"): ("id", "name"), ("user", "tool_result"): ("tool_use_id",)}

@@ -314,14 +314,14 @@ class Pairs(Struct, frozen=True):
 
     `unanswered` are calls without a result, `early` are results before their call, `late` are results behind it that
     are not in the message behind it, `orphans` are results that have no call or whose call already has a result, and
-    `repeated` are calls with the id of an earlier one, with their results.
+    `repeated` are calls with the id of an earlier one.
     """
 
     unanswered: list[CallBlock]
     early: list[CallBlock]
     late: list[CallBlock]
     orphans: list[CallBlock]
-    repeated: dict[CallBlock, CallBlock | None]
+    repeated: list[CallBlock]
 
 
 def pair_calls(order: Sequence[Row]) -> Pairs:
@@ -347,7 +347,7 @@ def pair_calls(order: Sequence[Row]) -> Pairs:
     firsts = (answers.get(found[0]) for found in calls.values())
     late = [each for each in firsts if each and each not in before and CallPart(each.row, each.id) in lost]
     unanswered = [each for found in calls.values() for each in found if each not in answers]
-    repeated = {each: answers.get(each) for found in calls.values() for each in found[1:]}
+    repeated = [each for found in calls.values() for each in found[1:]]
     return Pairs(unanswered, early, late, orphans, repeated)
 
 

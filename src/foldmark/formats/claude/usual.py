@@ -96,20 +96,22 @@ class UsualRecord(Struct, gc=False):
         row.chained = row.said = True
         row.spoken, row.is_answer = bool(message.content) or message.content == "", kind == "assistant"
         paired, others = (USE, THINKING) if row.is_answer else (RESULT, USERS)
-        blocks, found = self.blocks, list[tuple[int, str]]()
+        blocks, places, ids = self.blocks, list[int](), list[str]()
         for at, block in enumerate(blocks):
             if block.type == paired:
                 id = block.id if row.is_answer else block.call_id
                 if not id or (row.is_answer and not block.name):
                     raise UnusualError
-                found.append((at, id))
+                places.append(at)
+                ids.append(id)
             elif not (memoryview(block.text)[:1] == _QUOTE if block.type == "text" else block.type in others):
                 raise UnusualError
         if row.is_answer:
             row.message_id = message.id or None
-            row.thinking = only_thinking([block.type for block in blocks])
-        if found:
-            row.pair(found)
+            row.calls, row.thinking = tuple(ids), only_thinking([block.type for block in blocks])
+        else:
+            row.results = tuple(ids)
+        row.places = tuple(places)
         return row
 
     def _joins(self, before: Row) -> bool:

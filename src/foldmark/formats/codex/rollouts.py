@@ -18,13 +18,13 @@ from msgspec import Struct
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.formats.codex import UUID
-from foldmark.formats.session_file import Piece, SessionFileError
+from foldmark.formats.session_file import Piece, SessionFile, SessionFileError
 from foldmark.formats.session_format import ResumeCommand, SessionPath, SessionSurroundings, files_in, folder_in
 from foldmark.wires import responses
 from foldmark.wires.lenient_json import NotJsonError, decode, encode_line, member
 
 LONGEST_HEAD = 16 << 20
-"""Maximum bytes to read of a first line, which has the model's instructions, about 20 KB."""
+"""Maximum bytes to read of a line at a given place."""
 
 _STORES = ("sessions", "archived_sessions")
 _NOT_CARRIED = ("history_base", "forked_from_id", "forked_from_ordinal_exclusive", "context_window")
@@ -41,42 +41,36 @@ class RolloutHead(Struct, frozen=True):
     number: int
 
 
-def head(path: Path) -> RolloutHead:
+def head(file: SessionFile) -> RolloutHead:
     """Return the first line of a rollout. Raises SessionFileError if it is not a readable `session_meta`."""
-    if path.suffix == ".zst":
+    if file.path.suffix == ".zst":
         raise SessionFileError(
-            f"{one_line(str(path))} is compressed, which Foldmark cannot read; unpack it with `zstd -d`, then "
+            f"{file.label} is compressed, which Foldmark cannot read; unpack it with `zstd -d`, then "
             "name the file that ends in .jsonl"
         )
-    try:
-        with path.open("rb") as file:
-            number, start = 1, 0
-            while (line := file.readline(LONGEST_HEAD)) and not line.strip():
-                number, start = number + 1, start + len(line)
-    except OSError as error:
-        raise SessionFileError(f"{one_line(str(path))} cannot be read: {error.strerror or error}") from None
+    number, start = 1, 0
+    while (line := file.raw(start)) and not line.strip():
+        number, start = number + 1, start + len(line)
     with suppress(NotJsonError):
-        record = decode(line)
+        record = decode(b"" if file.wide else line)
         payload = member(record, "payload")
         if isinstance(payload, dict) and record.get("type") == "session_meta":
             return RolloutHead(payload, start, start + len(line), number)
     raise SessionFileError(
-        f"{one_line(str(path))} does not begin with a session_meta record, so Codex cannot resume it, nor a trimmed "
+        f"{file.label} does not begin with a session_meta record, so Codex cannot resume it, nor a trimmed "
         "copy of it; name a rollout as Codex writes it"
     )
 
 
-def pieces(session: SessionPath) -> list[Piece]:
+def pieces(file: SessionFile, session: SessionPath) -> list[Piece]:
     """Return the pieces of a session's whole history: its first line, the parts in its parents' files, and its other
-    lines. Raises SessionFileError if a parent is missing or has changed since."""
-    own = head(session.path)
+    lines. `file` is the session's. Raises SessionFileError if a parent is missing or has changed since."""
+    own = head(file)
     before = _before(session.path, own.payload, {session.id.lower()})
     if not before:
         return [Piece(session.path)]
-    if not _ends_at(session.path, own.end):
-        raise SessionFileError(
-            f"{one_line(str(session.path))} is a fork without a line of its own; resume it, then trim it"
-        )
+    if not _ends_at(file, own.end):
+        raise SessionFileError(f"{file.label} is a fork without a line of its own; resume it, then trim it")
     first = Piece(session.path, own.start, own.end, own.number)
     own_rest = Piece(session.path, own.end, None, own.number + 1)
     return [first, *before, own_rest]
@@ -96,26 +90,23 @@ def _before(path: Path, payload: dict[str, Any], known: set[str]) -> list[Piece]
             f"{one_line(str(path))} is a fork of the session {id}, which holds its history and is not there; "
             "bring that rollout back to Codex's sessions, then trim"
         )
-    first = head(parent)
-    if end < first.end or not _ends_at(parent, end, base.get("end_ordinal_exclusive")):
-        raise SessionFileError(
-            f"{one_line(str(parent))} has changed since {one_line(str(path))} was forked from it: its history is "
-            "lost; Codex cannot resume the fork either"
-        )
+    with SessionFile(parent) as file:
+        first = head(file)
+        if end < first.end or not _ends_at(file, end, base.get("end_ordinal_exclusive")):
+            raise SessionFileError(
+                f"{file.label} has changed since {one_line(str(path))} was forked from it: its history is "
+                "lost; Codex cannot resume the fork either"
+            )
     return [*_before(parent, first.payload, {*known, id.lower()}), Piece(parent, first.end, end, first.number + 1)]
 
 
-def _ends_at(path: Path, end: int, ordinal: Any = None) -> bool:
+def _ends_at(file: SessionFile, end: int, ordinal: Any = None) -> bool:
     """Return True if a line ends at byte `end` and its ordinal is below `ordinal`."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, end - LONGEST_HEAD))
-            last = file.read(min(end, LONGEST_HEAD))
-            if file.tell() < end or not last.endswith(b"\n"):
-                return False
-        record = decode(last[last.rfind(b"\n", 0, -1) + 1 :])
-    except OSError:
+    last = file.part(max(0, end - LONGEST_HEAD), end)
+    if end > file.size or not last.endswith(b"\n"):
         return False
+    try:
+        record = decode(last[last.rfind(b"\n", 0, -1) + 1 :])
     except NotJsonError:  # Codex skips it
         return True
     own = member(record, "ordinal")
@@ -140,15 +131,16 @@ def store_folder(path: Path) -> Path | None:
 def resume_command(session: SessionPath, environment: Mapping[str, str], *prompt: str) -> ResumeCommand:
     """Return the command that resumes a session. Codex finds a session by its id from any folder."""
     first: dict[str, object] = {}
-    with suppress(FoldmarkError):
-        first = head(session.path).payload
+    with suppress(FoldmarkError), SessionFile(session.path) as file:
+        first = head(file).payload
     by_itself = ("exec",) if first.get("source") == "exec" else ()
     return ResumeCommand(("codex", *by_itself, "resume", session.id, *prompt), folder_in(first, exists=True))
 
 
 def surroundings(session: SessionPath) -> SessionSurroundings:
     """Return the surroundings of a session. Raises SessionFileError, including if Codex cannot resume the rollout."""
-    payload = head(session.path).payload
+    with SessionFile(session.path) as file:
+        payload = head(file).payload
     return SessionSurroundings(folder_in(payload), {key: payload[key] for key in payload if key not in _NOT_CARRIED})
 
 

@@ -183,7 +183,11 @@ class _Sync:
             known = self._known.get(name)
             if known and known[:2] != now:
                 known = None
-            cwd = known.cwd if known else folder_of(path)
+            if known:
+                cwd = known.cwd
+            else:
+                with SessionFile(path) as file:
+                    cwd = folder_of(file)
             if self._excluded(cwd, format_named(kind).project(path)):
                 report.excluded += 1
                 if not known or known.state != "folder":
@@ -332,15 +336,15 @@ def excluding(patterns: Sequence[str], environment: Mapping[str, str]) -> Exclud
     return excluded
 
 
-def passes_over(path: Path, patterns: Sequence[str], environment: Mapping[str, str]) -> bool:
+def passes_over(file: SessionFile, patterns: Sequence[str], environment: Mapping[str, str]) -> bool:
     """Return True if a session is excluded because of its folder. Raises SessionFileError."""
-    return bool(patterns) and excluding(patterns, environment)(folder_of(path), format_of(path).project(path))
+    project = format_of(file.path).project(file.path)
+    return bool(patterns) and excluding(patterns, environment)(folder_of(file), project)
 
 
-def folder_of(path: Path) -> str | None:
+def folder_of(file: SessionFile) -> str | None:
     """Return the working folder of a session, from its first lines."""
-    with SessionFile(path) as file:
-        return next(filter(None, (working_folder(record.value) for record in file.records(_HEAD_LINES))), None)
+    return next(filter(None, (working_folder(record.value) for record in file.records(_HEAD_LINES))), None)
 
 
 def episodic_archive(environment: Mapping[str, str]) -> Path:

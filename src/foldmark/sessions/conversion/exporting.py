@@ -68,7 +68,8 @@ _NAMES = UUID("6a3c0d9e-1f0b-5b8e-9d53-5f1e0a7c2b44")
 class Exporting(Struct, frozen=True, kw_only=True):
     """The parts of the records that do not come from messages.
 
-    `models` maps response ids to models. `model` is the model of all other answers. `about` goes into the first record.
+    `models` maps response ids to models. `model` is the model of all other answers. `about` are further members of the
+    first record.
     """
 
     agent_id: str
@@ -143,7 +144,7 @@ def records(pieces: Sequence[ExportedPiece], to: Exporting) -> Iterator[Block]:
         elif piece.event.kind == "summary" and index == 0:
             record |= SUMMARY
         if index == 0:
-            record["export_metadata"] = dict(to.about)
+            record |= to.about
         yield record
         parent = uuid
 
@@ -288,10 +289,17 @@ class Written(Struct, frozen=True):
     command: ResumeCommand
 
 
-def export(agent: Agent, cwd: str | os.PathLike[str], version: str, session_id: str | None = None) -> Export:
+def export(
+    agent: Agent,
+    cwd: str | os.PathLike[str],
+    version: str,
+    session_id: str | None = None,
+    about: Mapping[str, Any] = {},
+) -> Export:
     """Return an agent's context as a session of the working folder `cwd`, exported by Foldmark `version`.
 
-    Nothing is written. Raises CommandError if nothing in the context can be sent.
+    `about` are further members of its first record. Nothing is written. Raises CommandError if nothing in the context
+    can be sent.
     """
     with agent.reading() as (moment, at):  # without summaries that only another provider can read
         context = Context(agent.log.store, read_by(moment, at, read_as(format_named(DEFAULT).dialect)))
@@ -310,11 +318,14 @@ def export(agent: Agent, cwd: str | os.PathLike[str], version: str, session_id: 
         model=_model(agent),
         models=_models(agent),
         about={
-            "conversation": agent.name,
-            "agent": agent.id,
-            "exported_at": agent.log.clock(),
-            "up_to": context.at,
-            "foldmark": version,
+            "export_metadata": {
+                "conversation": agent.name,
+                "agent": agent.id,
+                "exported_at": agent.log.clock(),
+                "up_to": context.at,
+                "foldmark": version,
+            },
+            **about,
         },
     )
     lines = [msgspec.json.encode(record) for record in records(pieces, to)]

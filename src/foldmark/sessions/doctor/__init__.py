@@ -67,7 +67,11 @@ def sorted_findings(findings: Iterable[Finding]) -> list[Finding]:
 def unknown_types(numbers: Mapping[str, int]) -> Iterable[Finding]:
     """Yield a note about records of unknown types, given the number of each."""
     if numbers:
-        ordered = sorted(numbers.items(), key=lambda item: -item[1])
-        names = listing((f"{one_line(kind)[:50]} ({number})" for kind, number in ordered), 8)
         total = count(sum(numbers.values()), "record")
-        yield Finding("note", None, f"{total} of types that Foldmark does not know: {names}")
+        yield Finding("note", None, f"{total} of types that Foldmark does not know: {types_listed(numbers)}")
+
+
+def types_listed(numbers: Mapping[str, int]) -> str:
+    """Return types of records with their numbers, the most frequent first."""
+    ordered = sorted(numbers.items(), key=lambda item: -item[1])
+    return listing((f"{one_line(kind)[:50]} ({number})" for kind, number in ordered), 8)

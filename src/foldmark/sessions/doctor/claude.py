@@ -16,8 +16,10 @@ from foldmark.formats.claude.resumption import CallBlock, ResumedChain, pair_cal
 from foldmark.formats.session_file import SessionFile
 from foldmark.formats.session_format import SessionPath
 from foldmark.sessions.doctor import Diagnosis, Finding, Weight, sorted_findings, unknown_types
-from foldmark.sessions.hook.tail import used, window_of
-from foldmark.wires.lenient_json import member
+from foldmark.sessions.hook.tail import share_in
+
+_NEARLY = 0.9
+"""Share of the window from which on a context counts as nearly full."""
 
 _CANNOT = "Claude Code cannot resume the session"
 _LOST = "the records before it are lost on resuming"
@@ -201,16 +203,7 @@ def _fullness(session: SessionPath, file: SessionFile, resumed: ResumedChain[Row
         if "full" in row.faults:
             why = "Claude Code reported here that the context is full"
             yield Finding("loses" if row is last else "note", row.line, why)
-    for row in reversed(resumed.order):
-        if row.is_answer and (tokens := _tokens(file, row)):
-            window = window_of({}, (session.id,), tokens, None)
-            if tokens > 0.9 * window:
-                share = f"the context holds {tokens:,} of about {window:,} tokens"
-                yield Finding("note", row.line, f"{share}: `foldmark trim` makes room")
-            return
-
-
-def _tokens(file: SessionFile, row: Row) -> int:
-    """Return the number of tokens in the context after an answer, or 0 if unknown."""
-    usage = member(file.reread(row.line, row.offset).value, "message", "usage")
-    return used(usage) if isinstance(usage, dict) else 0
+    full = share_in(file.part, file.size, [session.id])
+    if full is not None and full.tokens > _NEARLY * full.window:
+        share = f"the context holds {full.tokens:,} of about {full.window:,} tokens"
+        yield Finding("note", None, f"{share}: `foldmark trim` makes room")

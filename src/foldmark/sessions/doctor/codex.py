@@ -45,7 +45,7 @@ def diagnose(session: SessionPath) -> Diagnosis:
         found = [finding for line in file.lines() for finding in reader.take(line)]
         is_marked = file.wide or file.raw(0).startswith(codecs.BOM_UTF8)
         findings = [
-            *_beginning(session, reader, is_marked=is_marked),
+            *_beginning(file, session, reader, is_marked=is_marked),
             *found,
             *reader.left(),
             *compare_databases(session),
@@ -55,7 +55,9 @@ def diagnose(session: SessionPath) -> Diagnosis:
     return Diagnosis(session, file.line_count, reader.items, sorted_findings(findings))
 
 
-def _beginning(session: SessionPath, reader: "_RolloutReader", *, is_marked: bool) -> Iterator[Finding]:
+def _beginning(
+    file: SessionFile, session: SessionPath, reader: "_RolloutReader", *, is_marked: bool
+) -> Iterator[Finding]:
     """Report faults of the first record and of the file's name."""
     if is_marked:
         yield Finding("stops", 1, "a byte order mark at the beginning: Codex cannot resume the session")
@@ -64,7 +66,7 @@ def _beginning(session: SessionPath, reader: "_RolloutReader", *, is_marked: boo
         yield Finding("stops", reader.first, why)
     else:
         try:
-            codex_rollouts.pieces(session)
+            codex_rollouts.pieces(file, session)
         except SessionFileError as error:
             yield Finding("stops", reader.first, str(error))
     if session.path.stem[:8] != "rollout-" or session.id == session.path.stem:

@@ -179,10 +179,12 @@ def _is_excluded(transcript: str, environment: Mapping[str, str]) -> bool:
         return False  # reading all settings would take 100 ms
     from pathlib import Path
 
+    from foldmark.formats.session_file import SessionFile
     from foldmark.sessions.archive.syncing import passes_over
     from foldmark.settings.loading import load
 
-    return passes_over(Path(transcript), load(environment, None, Path(folder)).sync_exclude, environment)
+    with SessionFile(transcript) as file:
+        return passes_over(file, load(environment, None, Path(folder)).sync_exclude, environment)
 
 
 def _is_session(transcript: str) -> bool:

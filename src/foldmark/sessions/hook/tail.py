@@ -10,7 +10,7 @@ The records of both agents are read here, because a hook has no time to import t
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from foldmark.core.wording import WINDOW, percent
 from foldmark.dialects.anthropic.usage import PARTS, context_usage
@@ -65,11 +65,34 @@ def share(path: str | os.PathLike[str], window: int | None = None, session: str 
     `session` is Claude Code's id of the session: after a resume by path it may differ from the file's name. Return None
     if there is no answer, or none since a compaction or a trim, or if the file cannot be read.
     """
-    found = _newest(path)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except (OSError, ValueError):  # ValueError: a NUL or a lone surrogate in the path
+        return None
+
+    def read(start: int, end: int) -> bytes:
+        os.lseek(descriptor, start, os.SEEK_SET)
+        return os.read(descriptor, end - start)
+
+    try:
+        status = os.fstat(descriptor)
+        names = session, os.path.splitext(os.path.basename(path))[0]
+        return share_in(read, status.st_size, names, window) if stat.S_ISREG(status.st_mode) else None
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+
+
+def share_in(
+    read: Callable[[int, int], bytes], size: int, names: Iterable[str], window: int | None = None
+) -> Share | None:
+    """Return the same as `share` of an open file of `size` bytes. `read` returns its bytes from an offset to another,
+    and `names` are ids of the session, under which the window may be noted."""
+    found = _first(_records(lines_backwards(read, size, MOST_READ, MOST_LINE)))
     if found is None:
         return None
     tokens, own_window, model = found
-    names = session, os.path.splitext(os.path.basename(path))[0]
     return Share(tokens, window or own_window or window_of(os.environ, names, tokens, model), model)
 
 
@@ -103,28 +126,6 @@ def token_count(table: object, key: str) -> int:
 
 Found = tuple[int, int | None, str | None]
 """Tokens, window (None: not in the record), model."""
-
-
-def _newest(path: str | os.PathLike[str]) -> Found | None:
-    """Return the usage that the newest relevant record reports."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    except (OSError, ValueError):  # ValueError: a NUL or a lone surrogate in the path
-        return None
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return None
-
-        def read(start: int, end: int) -> bytes:
-            os.lseek(descriptor, start, os.SEEK_SET)
-            return os.read(descriptor, end - start)
-
-        return _first(_records(lines_backwards(read, status.st_size, MOST_READ, MOST_LINE)))
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
 
 
 def _first(records: Iterable[dict[str, object]]) -> Found | None:

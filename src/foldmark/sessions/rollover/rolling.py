@@ -21,7 +21,7 @@ from msgspec import Struct
 from foldmark.core.codec import timestamp
 from foldmark.core.errors import FoldmarkError
 from foldmark.formats.codex import codex_folder
-from foldmark.formats.places import recognized, session_path
+from foldmark.formats.places import recognized_in, session_path
 from foldmark.formats.session_file import SessionFile
 from foldmark.formats.session_format import ResumeCommand, SessionPath, format_named, refusal, resume_command
 from foldmark.sessions import lineage
@@ -66,9 +66,10 @@ def check(session: SessionPath) -> SessionPath:
 
     Raises RolloverError or SessionFileError if it cannot be rolled over. Call it before a summary is written.
     """
-    if refused := refusal(session):
-        raise RolloverError(refused)
-    session = recognized(session)
+    with SessionFile(session.path) as file:
+        session = recognized_in(file, session)
+        if refused := refusal(file, session.kind):
+            raise RolloverError(refused)
     format_named(session.kind).surroundings(session)
     return session
 

@@ -38,7 +38,7 @@ from foldmark.formats.session_file import SessionRecord, type_of
 from foldmark.sessions.hook.answering import ADVICE, REMINDS
 from foldmark.sessions.trim.job import Cut, LineTrimmer
 from foldmark.sessions.trim.results import content, display
-from foldmark.sessions.trim.stale import ARGUMENTS, FAILED, TODOS, TrimPlan
+from foldmark.sessions.trim.stale import FAILED, TODOS
 from foldmark.wires import spans
 from foldmark.wires.lenient_json import NotJsonError, decode, filled_text, member
 from foldmark.wires.spans import Span, within
@@ -56,7 +56,6 @@ _HEAD = 64
 _UNCHANGED, _HEAD_OF_NOTE = UNCHANGED.encode(), 1000
 """Claude Code's note about an earlier result, and the bytes at the beginning of a result in which it is looked for."""
 
-_NUMBER = pattern(rb":-?\d[\d.eE+-]*")
 _TOKEN = pattern(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|-?\d[\d.eE+-]*')
 
 
@@ -64,13 +63,14 @@ class ClaudeLines(LineTrimmer):
     """Trims the lines of one session, and notes what tells afterwards which of them the model is sent."""
 
     bytes_per_token = 3.0
+    finds_stale = True
     _seen = _needle = b""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._rows: list[Row] = []
-        self._calls: dict[tuple[int, str], tuple[Exchange, int]] = {}
-        self._results: dict[tuple[int, str], tuple[dict[str, Any], int]] = {}
+        self._calls: dict[tuple[int, str], Exchange] = {}
+        self._results: dict[tuple[int, str], dict[str, Any]] = {}
 
     @cached_property
     def _order(self) -> Sequence[Row]:
@@ -90,24 +90,11 @@ class ClaudeLines(LineTrimmer):
         calls: dict[str, Exchange] = {}
         for row in self._order:
             for id in row.calls:
-                calls.setdefault(id, self._calls[row.line, id][0])
+                calls.setdefault(id, self._calls[row.line, id])
             for id in row.results:
                 if id in calls and calls[id].digest is None:
-                    calls[id] = replace(calls[id], **self._results[row.line, id][0])
+                    calls[id] = replace(calls[id], **self._results[row.line, id])
         return list(calls.values())
-
-    def planned(self, plan: TrimPlan) -> Iterator[int]:
-        least = len(Origin(1, str(self.source)).pointer(0, 1))
-        for (at, id), (_, length) in self._results.items():
-            if id in plan.results and length > least:
-                yield at
-        for (at, id), (_, length) in self._calls.items():
-            if (step := plan.arguments.get(id)) and self._may_cut(length, step):
-                yield at
-
-    def _may_cut(self, length: int, step: str) -> bool:
-        """Return True if arguments of so many bytes can hold a text that is cut for this step."""
-        return step != ARGUMENTS or length - 2 > self.options.threshold
 
     def line(self, number: int, raw: bytes) -> bytes:
         try:
@@ -136,20 +123,13 @@ class ClaudeLines(LineTrimmer):
         row = record.row(self.at, raw, self._rows[-1] if self._rows else None)
         for block in blocks:
             if block.type == "tool_use":
-                step = self.plan.arguments.get(block.id)
-                if step and self._may_cut(len(bytes(block.input)), step):
+                if block.id in self.plan.arguments:
                     raise UnusualError
                 self.call(block.id, block.name)
-        cuts: list[Cut] = []
         results = [block for block in blocks if block.type == "tool_result"]
-        if results:
-            line, cuts = self._cut(raw, edits, record, results, number)
-        else:
-            line = spans.edited(raw, edits) if edits else raw
+        line = self._cut(raw, edits, record, results, number) if results else spans.edited(raw, edits)
         if row is not None:
             self._note(row, blocks)
-        for cut in cuts:
-            self.count(cut)
         return line
 
     def _cut(
@@ -159,13 +139,13 @@ class ClaudeLines(LineTrimmer):
         record: UsualRecord,
         results: list[UsualBlock],
         number: int,
-    ) -> tuple[bytes, list[Cut]]:
-        """Return the line with its results cut and these other edits made, and the cuts. Raises UnusualError."""
+    ) -> bytes:
+        """Return the line with its results cut, which are counted, and these other edits made. Raises UnusualError."""
         place = Origin(number, str(self.source))
         texts = [bytes(block.content) for block in results]
         cuts = [self.cut(block.call_id, old, place, content) for block, old in zip(results, texts, strict=True)]
         if not any(cuts):
-            return spans.edited(raw, edits) if edits else raw, []
+            return spans.edited(raw, edits)
         known = {old: cut.new.raw for old, cut in zip(texts, cuts, strict=True) if cut and cut.new}
         edits += [(*_place(raw, b'"content":', old), new) for old, new in known.items()]
         whole = bytes(record.display)
@@ -175,11 +155,14 @@ class ClaudeLines(LineTrimmer):
         line = spans.edited(raw, edits)
         if known or shown != whole:
             _check(line, cuts, shown)
-        return line, [cut for cut in cuts if cut]
+        for cut in filter(None, cuts):
+            self.count(cut)
+        return line
 
     def _note(self, row: Row, blocks: Sequence[UsualBlock] | Mapping[int, UsualBlock]) -> None:
-        """Note a record with its calls and results, which are among these blocks. Raises UnusualError."""
-        for at, id in row.paired if row.places else ():
+        """Note a record, and in a pass that notes them its calls and results, which are among these blocks. Raises
+        UnusualError."""
+        for at, id in row.paired if self.notes and row.places else ():
             if row.is_answer:
                 self._calls[self.at, id] = _call(id, blocks[at].name, bytes(blocks[at].input))
             else:
@@ -341,16 +324,7 @@ def _each(data: bytes, values: list[Any], change: Callable[[bytes, Any], bytes])
 @lru_cache(maxsize=16)  # the records of one answer repeat its usage
 def _zeroed(usage: bytes) -> bytes:
     """Return `usage` with every number set to 0."""
-    if not usage.startswith(b"{"):
-        return usage
-    if (
-        not (b"\\" in usage or b" " in usage or b"\t" in usage or b"\r" in usage)
-        and usage.count(b":") == usage.count(b'":')
-        and usage.count(b",") == usage.count(b',"') + usage.count(b",{")
-        and usage.count(b"[") == usage.count(b"[{")
-    ):
-        return _NUMBER.sub(b":0", usage)  # every number follows the colon of a member
-    return _TOKEN.sub(_zero, usage)
+    return _TOKEN.sub(_zero, usage) if usage.startswith(b"{") else usage
 
 
 def _zero(token: re.Match[bytes]) -> bytes:
@@ -421,8 +395,8 @@ def _todo(todo: bytes) -> str:
     return text_of(todo[slice(*at)]) if at and todo[at[0] : at[0] + 1] == b'"' else ""
 
 
-def _call(id: str, name: str, given: bytes) -> tuple[Exchange, int]:
-    """Return a call with these arguments, and their length. Raises UnusualError if only `lenient_json` can read them.
+def _call(id: str, name: str, given: bytes) -> Exchange:
+    """Return a call with these arguments. Raises UnusualError if only `lenient_json` can read them.
 
     Python's hash, 64 bits with a key of the process, is enough to tell its arguments from others.
     """
@@ -432,14 +406,14 @@ def _call(id: str, name: str, given: bytes) -> tuple[Exchange, int]:
         raise UnusualError from None
     tool, uses = tool_and_uses(name, arguments if isinstance(arguments, dict) else {})
     attempt = uses[0].path if len(uses) == 1 else hash(given)
-    return Exchange(id=id, tool=tool, uses=uses, attempt=attempt), len(given)
+    return Exchange(id=id, tool=tool, uses=uses, attempt=attempt)
 
 
-def _result(given: bytes, failed: bool) -> tuple[dict[str, Any], int]:
-    """Return what an exchange has of a result with this content, and its length."""
+def _result(given: bytes, failed: bool) -> dict[str, Any]:
+    """Return what an exchange has of a result with this content."""
     begin = _begin(given) if failed or _UNCHANGED in given[:_HEAD_OF_NOTE] else ""
     spoken = failed and begin.startswith(REJECTED)
-    return {"digest": hash(given), "failed": failed, "spoken": spoken, "void": is_void(begin)}, len(given)
+    return {"digest": hash(given), "failed": failed, "spoken": spoken, "void": is_void(begin)}
 
 
 def _begin(raw: bytes) -> str:

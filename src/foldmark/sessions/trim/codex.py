@@ -5,12 +5,12 @@ The model reads the outputs in `response_item` records and in the `replacement_h
 compact a full context as soon as it resumes. So `last_token_usage` is set to 0 in all of them, because a copy may be
 forked or rolled back to any of them. Only the ids in the first record count.
 
-Codex changes files with patches and commands, which do not show which file an output is about. So no output counts as
-stale, and arguments stay.
+Codex changes files with patches and commands, which do not show which file an output is about. So nothing counts as
+stale or repeated, and arguments stay (docs/development/decisions/0058).
 """
 
 from bisect import bisect_right
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from contextlib import suppress
 from operator import attrgetter
 from typing import Any
@@ -25,7 +25,6 @@ from foldmark.formats.codex.records import is_injected, read_item
 from foldmark.formats.cut import Origin, Replacement
 from foldmark.sessions.trim.job import LineTrimmer
 from foldmark.sessions.trim.results import output
-from foldmark.sessions.trim.stale import TrimPlan
 from foldmark.wires import responses, spans
 from foldmark.wires.lenient_json import decode, member, whole_number
 from foldmark.wires.parts import TextMessage
@@ -79,7 +78,7 @@ class CodexLines(LineTrimmer):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._outputs: list[tuple[int, str, int]] = []
+        self._outputs: list[tuple[int, str]] = []
         self._prompts: list[int] = []
         self._compactions: list[int] = []
         self._rolled_back: list[range] = []
@@ -92,11 +91,7 @@ class CodexLines(LineTrimmer):
     def calls(self) -> list[Exchange]:
         """Return the calls that have an output, in the order of the file."""
         sent = self.sent()
-        found = {id: content for at, id, content in self._outputs if at in sent}
-        return [Exchange(id=id, digest=content) for id, content in found.items()]
-
-    def planned(self, plan: TrimPlan) -> Iterator[int]:
-        return (at for at, id, _ in self._outputs if id in plan.results)
+        return [Exchange(id=id, digest=id) for id in dict.fromkeys(id for at, id in self._outputs if at in sent)]
 
     def line(self, number: int, raw: bytes) -> bytes:
         with suppress(ValueError):
@@ -155,7 +150,7 @@ class CodexLines(LineTrimmer):
             del self._prompts[-turns:]
 
     def _output(self, raw: bytes, call_id: str, place: Origin) -> bytes:
-        self._outputs.append((self.at, call_id, hash(raw)))
+        self._outputs.append((self.at, call_id))
         cut = self.cut(call_id, raw, place, _shortened)
         if cut:
             self.count(cut)

@@ -16,12 +16,9 @@ from msgspec import Struct
 from foldmark.core.assembly.superseded import Exchange
 from foldmark.core.errors import FoldmarkError
 from foldmark.formats.cut import Origin, Replacement
-from foldmark.formats.session_file import Piece
+from foldmark.formats.session_file import Piece, SessionFile
 from foldmark.formats.session_format import SessionPath
 from foldmark.sessions.trim.stale import LONG, OTHERS, TrimPlan
-
-_MAX_CALLS = 100_000
-"""Maximum number of calls in memory. A session of many hundred MB may have more; the older half is then dropped."""
 
 UNKNOWN = "(unknown)"
 """The tool name of a result whose call is not in the file."""
@@ -88,13 +85,13 @@ class LineTrimmer:
 
     `source` is the original, which pointers name, and `at` the position of the current line among all lines of the
     pass: `trimming` sets both. `new_id` is the session id of the new lines. `plan` has the cuts that are made for
-    reasons other than length.
+    reasons other than length. Without one, the pass only notes the calls (`notes`), from which a plan is made.
 
     `names` maps the calls of this pass to their tools. `late` becomes True when a call follows its own result and that
     result should have been cut. Then `trimming` makes a second pass, which gets these names as `earlier`.
 
-    `tools` has the counts by tool, and `cuts` every cut. `deeper` are the positions of results that only the profile
-    `deep` cuts for their length.
+    `tools` has the counts by tool, and `cuts` every cut. `left` are the results that would be cut if their tool were
+    among those to cut: the position of the line of each, and the bytes that the model would no longer read.
     """
 
     bytes_per_token: ClassVar[float]
@@ -103,35 +100,38 @@ class LineTrimmer:
     equivalents: ClassVar[Mapping[str, str]] = {}
     """Second names for some tools, which also select them."""
 
+    finds_stale: ClassVar[bool] = False
+    """True if `calls` says enough of each call to tell which others it made stale."""
+
     def __init__(
         self,
         options: TrimOptions,
         source: Path,
         new_id: str,
-        plan: TrimPlan = TrimPlan(),  # noqa: B008 - it is frozen
+        plan: TrimPlan | None = None,
         earlier: Mapping[str, str] = {},
     ) -> None:
-        self.options, self.source, self.plan = options, source, plan
+        self.options, self.source = options, source
+        self.plan, self.notes = plan or TrimPlan(), plan is None
         self.new_id = msgspec.json.encode(new_id)
         self.at = 0
         self.names: dict[str, str] = {}
         self.late = False
         self.tools: dict[str, ToolTally] = {}
         self.cuts: list[Counted] = []
-        self.deeper: list[int] = []
+        self.left: list[tuple[int, int]] = []
         self.reminders = 0
         self._is_default = matching(options.tools, self.equivalents)
         self.is_cut = matching(("*",), {}) if options.deep else self._is_default
-        self._everything = options.deep or "*" in options.tools
         self._earlier = earlier
-        self._missed: dict[str, None] = {}
+        self._missed: set[str] = set()
 
     # Defined by each format
 
     @staticmethod
-    def pieces(session: SessionPath) -> list[Piece]:
-        """Return the pieces of the new session, since the history of a fork may be in other files. Raises
-        SessionFileError."""
+    def pieces(file: SessionFile, session: SessionPath) -> list[Piece]:
+        """Return the pieces of the new session, since the history of a fork may be in other files than the session's
+        own `file`. Raises SessionFileError."""
         return [Piece(session.path)]
 
     def line(self, number: int, raw: bytes) -> bytes:
@@ -142,7 +142,8 @@ class LineTrimmer:
         raise NotImplementedError
 
     def calls(self) -> list[Exchange]:
-        """Return the calls with their results, as the model is sent them, in that order. Call this after the pass."""
+        """Return the calls with their results, as the model is sent them, in that order. Call this after a pass that
+        `notes` them."""
         return []
 
     def sent(self) -> Container[int]:
@@ -150,18 +151,12 @@ class LineTrimmer:
         this after the pass."""
         return range(self.at + 1)
 
-    def planned(self, plan: TrimPlan) -> Iterable[int]:
-        """Return the positions of the lines in which this plan may cut more than the length does. Call this after the
-        pass."""
-        return ()
-
     # Common to all formats
 
     def call(self, call_id: str, name: str) -> None:
         """Record a call."""
         self.names[call_id] = name
         self.late |= call_id in self._missed and self.is_cut(name)
-        _bound(self.names)
 
     def tool_of(self, call_id: str) -> str | None:
         """Return the tool of a call, or None."""
@@ -169,28 +164,21 @@ class LineTrimmer:
 
     def cut(self, call_id: str, raw: bytes, place: Origin, shorten: Shorten) -> Cut | None:
         """Return the cut of the result `raw` of a call; None if the results of its tool are not cut."""
-        is_long = len(raw) - 2 > self.options.threshold or b'image"' in raw
-        tool = None if call_id in self.plan.whole else self._target(call_id, is_long)
-        if tool is None:
+        if self.notes or call_id in self.plan.whole:
             return None
+        is_long = len(raw) - 2 > self.options.threshold or b'image"' in raw
         usual = new = shorten(raw, self.options.threshold, place) if is_long else None
+        tool, cuts = self.tool_of(call_id), self._is_default if call_id in self.plan.spoken else self.is_cut
+        if tool is None and is_long and call_id:
+            self._missed.add(call_id)
+        if not cuts(tool or UNKNOWN):
+            if usual:
+                self.left.append((self.at, usual.bytes))
+            return None
         step = self.plan.results.get(call_id)
         if step and (bare := shorten(raw, 0, place)) is not None and (usual is None or bare.bytes >= usual.bytes):
             new = bare
-        return Cut(tool, new, step, usual.bytes if usual else 0)
-
-    def _target(self, call_id: str, is_long: bool) -> str | None:
-        """Return the tool of a result if its results are cut, otherwise None. `is_long`: this one is long enough."""
-        name = self.tool_of(call_id)
-        cuts = self._is_default if call_id in self.plan.spoken else self.is_cut
-        if name is not None and cuts(name):
-            return name
-        if is_long:
-            self.deeper.append(self.at)
-            if name is None and call_id:
-                self._missed[call_id] = None
-                _bound(self._missed)
-        return UNKNOWN if name is None and self._everything else None
+        return Cut(tool or UNKNOWN, new, step, usual.bytes if usual else 0)
 
     def count(self, cut: Cut, *, arguments: bool = False) -> None:
         """Count a result, or with `arguments` the arguments of a call."""
@@ -221,9 +209,3 @@ def matching(patterns: Iterable[str], equivalents: Mapping[str, str]) -> Callabl
         return any(fnmatchcase(each, pattern) or each == pattern for each in names for pattern in folded)
 
     return matches
-
-
-def _bound(held: dict[str, str] | dict[str, None]) -> None:
-    if len(held) > _MAX_CALLS:
-        for key in list(held)[: len(held) // 2]:
-            del held[key]

@@ -7,13 +7,10 @@ file has as many lines as the old one, so each line has the same number in both.
 import codecs
 import os
 import shlex
-from array import array
-from bisect import bisect_right
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -25,20 +22,18 @@ from foldmark.core import codec
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import count, listing, one_line, percent
 from foldmark.formats.places import session_path
-from foldmark.formats.session_file import MAX_LINE, Piece, SessionFile, as_utf8
+from foldmark.formats.session_file import MAX_LINE, Piece, SessionFile
 from foldmark.formats.session_format import ResumeCommand, SessionPath, format_named, refusal, resume_command
 from foldmark.sessions import lineage
 from foldmark.sessions.archive.storing import archive_folder, put
-from foldmark.sessions.hook.tail import Share, share
+from foldmark.sessions.hook.tail import Share, share_in
 from foldmark.sessions.new_file import mode_beside, new_file
 from foldmark.sessions.trim.job import Counted, LineTrimmer, ToolTally, TrimError, TrimOptions
-from foldmark.sessions.trim.stale import STEPS, plan
+from foldmark.sessions.trim.stale import STEPS, TrimPlan, plan
 from foldmark.wires import spans
 
 LONGEST = MAX_LINE
 """Maximum bytes of a line that is cut, the same as for an import. Longer lines are copied in pieces."""
-
-BUFFER = 1 << 20
 
 _SHORT = 64
 """A line that holds only `null` has fewer bytes than this."""
@@ -59,16 +54,18 @@ class TrimResult(Struct, frozen=True):
     """The result of trimming a session.
 
     `session` is the new session, or the original if nothing was cut. `tally` maps each tool to its counts.
-    `tokens_saved` are the tokens saved in what the model is sent when it resumes the session, `steps` the same for each
-    reason for a cut, and `deep` that of the profile `deep` with the same other options. `reminders` is the number of
-    reminders removed. `sizes` are the bytes of the file before and after. `tools` are all tools that were called.
-    `long` counts the lines above `LONGEST`, which stay unchanged, and `nulls` the lines that hold only `null`.
+    `tokens_saved` are the tokens saved in what the model is sent when it resumes the session, and `steps` the same for
+    each reason for a cut. `others` is the number of results of other tools that the profile `deep` would cut too, and
+    `others_saved` the tokens that this would save. `reminders` is the number of reminders removed. `sizes` are the
+    bytes of the file before and after. `tools` are all tools that were called. `long` counts the lines above `LONGEST`,
+    which stay unchanged, and `nulls` the lines that hold only `null`.
     """
 
     session: SessionPath
     tally: dict[str, ToolTally]
     steps: dict[str, int]
-    deep: dict[str, int]
+    others: int
+    others_saved: int
     lines: int
     tokens_saved: int
     reminders: int
@@ -89,31 +86,29 @@ def kind_of(session: SessionPath) -> type[LineTrimmer]:
     return kind
 
 
-def trim(session: SessionPath, options: TrimOptions, new_id: str, moment: datetime) -> TrimResult:
-    """Write the trimmed session `new_id` as a new file; write nothing if nothing is cut.
+def trim(session: SessionPath, file: SessionFile, options: TrimOptions, new_id: str, moment: datetime) -> TrimResult:
+    """Write the trimmed session `new_id` as a new file; write nothing if nothing is cut. `file` is the session's.
 
     Raises TrimError, SessionFileError, WriteError.
     """
-    pieces = _pieces(session)
+    kind_of(session)  # raises what the format does not offer, before anything is written
     path = format_named(session.kind).new_path(session.path, new_id, moment.astimezone())
-    try:
-        with new_file(path, mode_beside(session.path)) as out:
-            done = write(session, pieces, out, options, session_path(path, session.kind), moment)
-            if not done.trimmed_count:
-                raise _NothingCutError  # noqa: TRY301 - it removes the new file
-    except _NothingCutError:
-        return replace(done, session=session)
-    return done
+    with suppress(_NothingCutError), new_file(path, mode_beside(session.path)) as out:
+        done = write(session, file, out, options, session_path(path, session.kind), moment)
+        if not done.trimmed_count:
+            raise _NothingCutError  # it removes the new file
+        return done
+    return replace(done, session=session)
 
 
-def preview(session: SessionPath, options: TrimOptions, moment: datetime) -> TrimResult:
+def preview(session: SessionPath, file: SessionFile, options: TrimOptions, moment: datetime) -> TrimResult:
     """Return the result of a trim without writing it. Raises TrimError, SessionFileError."""
-    return write(session, _pieces(session), None, options, session, moment)
+    return write(session, file, None, options, session, moment)
 
 
 def write(
     session: SessionPath,
-    pieces: Sequence[Piece],
+    file: SessionFile,
     out: IO[bytes] | None,
     options: TrimOptions,
     new: SessionPath,
@@ -123,27 +118,30 @@ def write(
 
     Raises TrimError, SessionFileError.
     """
-    begin = partial(kind_of(session), source=session.path, new_id=new.id)
+    if refused := refusal(file, session.kind):
+        raise TrimError(refused)
+    kind = kind_of(session)
+    begin, stale = partial(kind, source=session.path, new_id=new.id), options.deep and kind.finds_stale
     with ExitStack() as stack:
-        files = [Opened(each, stack) for each in pieces]
-        first = begin(options)
-        if options.deep or options.spare:  # what is cut depends on the calls that follow
-            known = _TrimPass(files, None, begin(replace(options, deep=False, spare=0)), moment).lines
-            first = begin(options, plan=plan(known.calls(), options.spare, deep=options.deep), earlier=known.names)
-        done = _TrimPass(files, out, first, moment)
+        parts = [
+            (file if piece.path == session.path else stack.enter_context(SessionFile(piece.path)), piece)
+            for piece in kind.pieces(file, session)
+        ]
+        found, names = TrimPlan(), dict[str, str]()
+        if stale or options.spare:  # what is cut depends on the calls that follow
+            known = _TrimPass(parts, None, begin(options), moment).lines
+            found, names = plan(known.calls(), options.spare, deep=stale), known.names
+        done = _TrimPass(parts, out, begin(options, plan=found, earlier=names), moment)
         if done.lines.late:  # a result came before its call; the second pass knows all calls
             if out:
                 out.seek(0)
                 out.truncate()
-            done = _TrimPass(files, out, begin(options, plan=first.plan, earlier=first.names), moment)
-        if done.counts_at is None:
-            raise TrimError(
-                f"{one_line(str(pieces[-1].path))} is no session: no line of it is a JSON object; name a session file "
-                "(*.jsonl)"
-            )
-        lines, sent, ratio = done.lines, done.lines.sent(), done.lines.bytes_per_token
-        cuts = [each for each in lines.cuts if each.at in sent]
-        deep = cuts if options.deep else [*_deeper(done, cuts, sent, begin)]
+            done = _TrimPass(parts, out, begin(options, plan=found, earlier=done.lines.names), moment)
+    if done.counts_at is None:
+        raise TrimError(f"{file.label} is no session: no line of it is a JSON object; name a session file (*.jsonl)")
+    lines, sent, ratio = done.lines, done.lines.sent(), done.lines.bytes_per_token
+    cuts = [each for each in lines.cuts if each.at in sent]
+    others = [] if options.deep else [size for at, size in lines.left if at in sent]
     for each in cuts:
         tool = lines.tools[each.tool]
         tool.characters += each.characters
@@ -153,11 +151,12 @@ def write(
         session=new,
         tally=tally,
         steps=_by_step(cuts, ratio),
-        deep=_by_step(deep, ratio),
+        others=len(others),
+        others_saved=round(sum(others) / ratio),
         lines=done.count,
         tokens_saved=round(sum(each.bytes for each in cuts) / ratio),
         reminders=lines.reminders,
-        sizes=(sum(each.end - each.piece.start for each in files), done.size),
+        sizes=(sum(file.end_of(piece) - piece.start for file, piece in parts), done.size),
         tools=tuple(sorted(set(lines.names.values()))),
         long=done.long,
         nulls=done.nulls,
@@ -168,22 +167,6 @@ def write(
             out.write(str(number).encode())
         out.seek(0, os.SEEK_END)
     return result
-
-
-def _deeper(
-    done: "_TrimPass", cuts: Iterable[Counted], sent: Container[int], begin: Callable[..., LineTrimmer]
-) -> Iterator[Counted]:
-    """Yield the cuts that the profile `deep` makes in what the model is sent. Only the lines that it cuts otherwise are
-    read again, without their display copies, which count nothing. `begin` begins a pass."""
-    lines = done.lines
-    options = replace(lines.options, deep=True, keep_display_copy=True)
-    deep = plan(lines.calls(), lines.options.spare, deep=True)
-    others = {at for at in (*lines.deeper, *lines.planned(deep)) if at in sent}
-    yield from (each for each in cuts if each.at not in others)
-    deeper = begin(options, plan=deep, earlier=lines.names)
-    for at in sorted(others):
-        done.again(at, deeper)
-    yield from deeper.cuts
 
 
 def _by_step(cuts: Iterable[Counted], ratio: float) -> dict[str, int]:
@@ -200,26 +183,6 @@ def _by_step(cuts: Iterable[Counted], ratio: float) -> dict[str, int]:
     return {step: tokens for step, tokens in steps.items() if found.get(step)}
 
 
-class Opened:
-    """An open piece of a session, read as UTF-8 whatever the encoding of its file. Later appends are ignored."""
-
-    def __init__(self, piece: Piece, stack: ExitStack) -> None:
-        self.piece = piece
-        self.file = stack.enter_context(as_utf8(piece.path.open("rb", buffering=BUFFER)))
-        size = os.fstat(self.file.fileno()).st_size
-        self.end = size if piece.end is None else min(piece.end, size)
-
-    def lines(self) -> Iterator[bytes]:
-        """Yield every line. Of a line that is too long, yield only the beginning; the file is then right after it."""
-        self.file.seek(self.piece.start)
-        read, left = self.file.readline, self.end - self.piece.start
-        while left > 0 and (raw := read(LONGEST + 1)):
-            left -= len(raw)
-            yield raw if left >= 0 else raw[:left]
-            if len(raw) > LONGEST:
-                left = self.end - self.file.tell()
-
-
 class _TrimPass:
     """One pass over the files. The first record gets the metadata of the trim.
 
@@ -227,7 +190,9 @@ class _TrimPass:
     hold only `null`. `counts_at` is the offset of the counts in the new file, None if there was no record.
     """
 
-    def __init__(self, files: Sequence[Opened], out: IO[bytes] | None, lines: LineTrimmer, moment: datetime) -> None:
+    def __init__(
+        self, parts: Iterable[tuple[SessionFile, Piece]], out: IO[bytes] | None, lines: LineTrimmer, moment: datetime
+    ) -> None:
         self.lines = lines
         self._metadata = {
             "parent_file": codec.well_formed(str(lines.source)),
@@ -237,48 +202,28 @@ class _TrimPass:
         self._write = out.write if out else len
         self.size = self.count = self.long = self.nulls = 0
         self.counts_at: int | None = None
-        self._offsets = array("Q")
-        """Where the lines begin in their files."""
-        self._first_of: list[tuple[int, Opened]] = []
-        """The position of the first line of each file."""
-        for opened in files:
-            if len(files) > 1:
-                lines.source = opened.piece.path
-            self._run(opened)
+        for file, piece in parts:
+            lines.source = piece.path
+            self._run(file, piece)
 
-    def _run(self, opened: Opened) -> None:
-        write, lines, note = self._write, self.lines, self._offsets.append
-        self._first_of.append((self.count, opened))
-        ahead = opened.piece.number - self.count
-        at, offset, size = self.count, opened.piece.start, self.size
-        for raw in opened.lines():
+    def _run(self, file: SessionFile, piece: Piece) -> None:
+        write, lines = self._write, self.lines
+        at, size, ahead = self.count, self.size, piece.number - self.count
+        goes_on = False  # a line that is too long, copied in parts
+        for raw in file.raw_lines(piece, LONGEST):
             length = len(raw)
-            note(offset)
-            offset += length
-            lines.at = at
-            if length < _SHORT and b"null" in raw and raw.removeprefix(codecs.BOM_UTF8).strip() == b"null":
-                self.nulls += 1
-            if length > LONGEST:
-                self.long += 1
-                whole = self._copy_giant(opened, raw)
-                offset += whole - length
-                size += whole
+            if goes_on or length > LONGEST:
+                self.long += not goes_on
+                new, goes_on = raw, not raw.endswith(b"\n")
             else:
+                lines.at = at
+                if length < _SHORT and b"null" in raw and raw.removeprefix(codecs.BOM_UTF8).strip() == b"null":
+                    self.nulls += 1
                 new = lines.line(at + ahead, raw) if self.counts_at is not None else self._first(at + ahead, raw, size)
-                write(new)
-                size += len(new)
-            at += 1
-        self.count, self.size = at, size
-
-    def again(self, at: int, lines: LineTrimmer) -> None:
-        """Give a line of the files to another trimmer."""
-        first, opened = self._first_of[bisect_right(self._first_of, at, key=itemgetter(0)) - 1]
-        if len(self._first_of) > 1:
-            lines.source = opened.piece.path
-        opened.file.seek(self._offsets[at])
-        raw = opened.file.readline(LONGEST + 1)
-        lines.at, number = at, at - first + opened.piece.number
-        lines.line(number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw)
+            write(new)
+            size += len(new)
+            at += not goes_on
+        self.count, self.size = at + goes_on, size
 
     def _first(self, number: int, raw: bytes, size: int) -> bytes:
         """Change a line as usual. If it is an object, also add the metadata of the trim."""
@@ -293,23 +238,6 @@ class _TrimPass:
                 _, end = spans.last(line, "trim_metadata") or (0, 0)
                 self.counts_at = size + len(mark) + end - len(counts) + len(_COUNT)
         return mark + line
-
-    def _copy_giant(self, opened: Opened, piece: bytes) -> int:
-        """Copy a line that is too long for memory, and return its length; `piece` is its beginning."""
-        size = 0
-        while piece:
-            self._write(piece)
-            size += len(piece)
-            piece = b"" if piece.endswith(b"\n") else opened.file.readline(min(BUFFER, opened.end - opened.file.tell()))
-        return size
-
-
-def _pieces(session: SessionPath) -> list[Piece]:
-    """Return the pieces of a session. Raises SessionFileError, TrimError."""
-    if refused := refusal(session):
-        raise TrimError(refused)
-    with SessionFile(session.path):  # raises the reason if the file cannot be read
-        return kind_of(session).pieces(session)
 
 
 _LITTLE = 10
@@ -351,11 +279,6 @@ class TrimReport(NamedTuple):
         return percent(self.share.tokens - self.trimmed.tokens_saved, self.share.window)
 
     @property
-    def deeper(self) -> int:
-        """The tokens that the profile `deep` would save in addition."""
-        return sum(self.trimmed.deep.values()) - self.trimmed.tokens_saved
-
-    @property
     def little(self) -> bool:
         """Return True if the trim saved too little: a rollover helps more."""
         saved, share = self.trimmed.tokens_saved, self.share
@@ -366,6 +289,7 @@ class TrimReport(NamedTuple):
 
 def trim_session(
     session: SessionPath,
+    file: SessionFile,
     options: TrimOptions,
     new_id: str,
     environment: Mapping[str, str],
@@ -373,13 +297,13 @@ def trim_session(
     *,
     dry_run: bool,
 ) -> TrimReport:
-    """Trim a session into the new session `new_id`, archive it, and record both.
+    """Trim a session, whose `file` is open, into the new session `new_id`, archive it, and record both.
 
     With `dry_run`, nothing is written. Sessions in the folders `exclude` are not archived. After the new file is
     written, a failure is only a warning, because the session itself stays where it is. Raises the errors of `trim`.
     """
-    moment, before = datetime.now(UTC), share(session.path)
-    done = preview(session, options, moment) if dry_run else trim(session, options, new_id, moment)
+    moment, before = datetime.now(UTC), share_in(file.part, file.size, [session.path.stem])
+    done = preview(session, file, options, moment) if dry_run else trim(session, file, options, new_id, moment)
     if before is not None and before.tokens < done.tokens_saved:
         before = None  # the newest usage does not count this context: results came after it, or it is made up
     archived = resume = None
@@ -387,7 +311,7 @@ def trim_session(
     if not dry_run and done.trimmed_count:
         archive = archive_folder(environment)
         try:
-            if not exclude or not _passes_over(session, exclude, environment):
+            if not exclude or not _passes_over(file, exclude, environment):
                 put_away = put(session.path, archive, session.kind)
                 archived = None if put_away.state == "excluded" else put_away.path
         except FoldmarkError as error:
@@ -402,10 +326,10 @@ def trim_session(
     return TrimReport(session, done, before, archived, resume, dry_run, all_warnings)
 
 
-def _passes_over(session: SessionPath, exclude: Sequence[str], environment: Mapping[str, str]) -> bool:
+def _passes_over(file: SessionFile, exclude: Sequence[str], environment: Mapping[str, str]) -> bool:
     from foldmark.sessions.archive.syncing import passes_over  # 10 ms, and few people exclude folders
 
-    return passes_over(session.path, exclude, environment)
+    return passes_over(file, exclude, environment)
 
 
 def _surprises(trimmed: TrimResult, options: TrimOptions) -> Iterator[str]:
