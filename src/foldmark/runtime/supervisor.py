@@ -42,7 +42,7 @@ LOOK_SECONDS = 1.0
 committed."""
 
 REST_SECONDS = 0.05
-"""Minimum seconds between two looks, however much is committed."""
+"""Seconds between two checks for a commit, each of which takes microseconds."""
 
 Begin = Callable[[Agent], bool]
 """Records something before an agent's model is asked in the background; returns True if there is something to ask."""
@@ -87,7 +87,7 @@ class NoAudience(Audience):
 
 class Supervisor:
     """Runs agents of `log`; `models` returns the provider for a model's name. An asynchronous context manager: on exit
-    every turn is interrupted, recorded and closed.
+    every turn is interrupted, recorded and closed. Tools run in `threads`.
 
     A fork that delegates something starts at once. `attended` is the agent that a person talks to, if any: mail does
     not wake it. If `takes_up` is True, delegations made in other processes are started as well: those in the current
@@ -111,8 +111,7 @@ class Supervisor:
 
     async def __aenter__(self) -> "Supervisor":
         self._loop = asyncio.get_running_loop()
-        self._threads = ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="foldmark-tool")
-        self._listening = ThreadPoolExecutor(1, thread_name_prefix="foldmark-watch")  # tools may fill the other threads
+        self.threads = ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="foldmark-tool")
         with self.log.store.read() as moment:
             self._earlier = {each.id for each in moment.agents(unstarted=True)}
         self._commits = self.log.store.watch()
@@ -136,8 +135,7 @@ class Supervisor:
         while summaries := self._summaries.tasks:
             self._summaries.interrupt()
             await asyncio.wait(summaries)
-        self._threads.shutdown()  # their work has ended
-        self._listening.shutdown()
+        self.threads.shutdown()  # their work has ended
         await streams_closed()
 
     # Turns
@@ -249,7 +247,7 @@ class Supervisor:
             done = [operation for event in reversed(recorded) if (operation := operation_of(event)) is not None]
             return next(filter(None, map(happened, done)), None)
 
-        learned = await self._loop.run_in_executor(self._threads, wait_for, self.log.store, words, LEARN_SECONDS)
+        learned = await self._loop.run_in_executor(self.threads, wait_for, self.log.store, words, LEARN_SECONDS)
         return learned or "The context was changed"
 
     def _enter(self, agent: Agent, task: Task[None]) -> None:
@@ -279,11 +277,11 @@ class Supervisor:
             if not begins(agent):
                 return
             model = LazyProvider(partial(self._models, agent.standing().config.model))
-            await turn(agent, model, text, show, asking, lease, self._threads, files)
+            await turn(agent, model, text, show, asking, lease, self.threads, files)
         finally:
             self._leased.discard(agent.id)
             lease.give_back()
-        self._summaries.begin(agent, self._threads)
+        self._summaries.begin(agent, self.threads)
 
     # Background work
 
@@ -354,14 +352,17 @@ class Supervisor:
 
     async def _look(self) -> None:
         """Carry out requests of other processes, and renew the leases."""
-        renewed = self._loop.time()
+        renewed = looked = self._loop.time()
         while True:
-            await self._loop.run_in_executor(self._listening, self._commits.wait, LOOK_SECONDS)
             await asyncio.sleep(min(REST_SECONDS, LOOK_SECONDS))
+            now = self._loop.time()
+            if not self._commits.wait(0) and now - looked < LOOK_SECONDS:
+                continue
+            looked = now
             with suppress(FoldmarkError):  # the database is busy; the next look may succeed
-                if self._loop.time() - renewed > SECONDS / 4 and self._tasks:
+                if now - renewed > SECONDS / 4 and self._tasks:
                     renew(self.log, self._holder)
-                    renewed = self._loop.time()
+                    renewed = now
                 self._look_once()
 
     def _look_once(self) -> None:

@@ -13,7 +13,7 @@ from typing import TextIO
 import click
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.operations.effects import CopyText, Decision, EditText, Permission
+from foldmark.operations.effects import CopyText, Decision, Permission
 from foldmark.rendering import fitted, harmless
 
 
@@ -87,18 +87,6 @@ def copied(copy: CopyText) -> str:
     text = harmless(copy.text)
     sys.stdout.write(f"\x1b]52;c;{base64.b64encode(text.encode()).decode()}\a")
     return copy.done
-
-
-def edit_command(edit: EditText) -> str | None:
-    """Let the person edit `edit.text` in `$EDITOR`. Return the command that records the result; None if unchanged.
-
-    Raises FoldmarkError without a terminal.
-    """
-    changed = edited(edit.text)
-    if changed == edit.text:
-        print("Nothing was changed.")
-        return None
-    return f"{edit.command} {changed}" if changed.strip() else edit.clear
 
 
 def edited(text: str) -> str:
