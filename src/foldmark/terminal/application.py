@@ -20,7 +20,7 @@ from textual.events import Event, Key, Paste, Resize
 from textual.reactive import Initialize, Reactive
 from textual.screen import Screen
 from textual.theme import Theme
-from textual.widgets import Input, TextArea
+from textual.widgets import Input, OptionList, TextArea
 
 from foldmark.chat.controller import ChatController
 from foldmark.chat.conversation import Models, converse
@@ -267,6 +267,10 @@ class ChatApplication(App[None]):
     def action_stop(self) -> None:
         """Interrupt the answer."""
         self._interrupt()
+
+    def action_move(self, action: str) -> None:
+        """Move in the list of the screen (see `moves`)."""
+        getattr(self.screen.query_one(OptionList), f"action_{action}")()
 
     def action_bring_in(self) -> None:
         """Import new messages of the conversation's session."""

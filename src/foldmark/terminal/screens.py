@@ -89,6 +89,15 @@ class GoToImported(Message):
         self.hit = hit
 
 
+def moves(what: str) -> list[Binding]:
+    """Return the keys that move in the list of a screen while its line has the focus; a row of the list is a `what`."""
+    keys = {"down": "cursor_down", "up": "cursor_up", "pagedown": "page_down", "pageup": "page_up"}
+    return [
+        Binding(key, f"app.move('{action}')", show=False, tooltip=f"another {what}", priority=True)
+        for key, action in keys.items()
+    ]
+
+
 LAST = ("f2", "f3", "f4", "f5", "f6", "ctrl+p", "f8", "escape", "ctrl+c", "f1")
 """Keys that follow a screen's own keys, in this order."""
 
