@@ -22,33 +22,33 @@ Put = Callable[[Callable[[], object]], None]
 
 
 class TurnView:
-    """The display of one turn while it runs. Its callbacks come from other threads, and its methods are queued by `put`
-    for that of the terminal. `blank` is True until the model has answered something."""
+    """The display of one turn while it runs. Its callbacks come from other threads; `shows`, and `interruption` for the
+    line about one, are called in that of the terminal. `blank` is True until the model has answered something."""
 
-    def __init__(self, put: Put) -> None:
+    def __init__(self, put: Put, shows: Shown, interruption: Callable[[str], object]) -> None:
         self.blank = True
-        self._put = put
+        self._put, self._shows, self._interruption = put, shows, interruption
         self._receipted = False
 
     def shown(self) -> Shown:
         """Return the callbacks that show the turn."""
-        return Shown(
-            partial(self._take, self.text),
-            partial(self._take, self.call),
-            partial(self._take, self.piece),
-            lambda call, text: self._put(partial(self._result_of, call, text)),
-            partial(self._take, self.result),
+        shows = self._shows
+        text, call, other, result = (
+            partial(self._take, each) for each in (shows.text, shows.call, shows.other, shows.result)
         )
+        return Shown(text, call, other, self._take_returned, result)
 
     def operated(self, result: Result) -> None:
         """Show the receipt of an operation that the model made, instead of the call's result."""
-        self._put(partial(self._receipt, result))
+        self._receipted = True
+        self._put(partial(self._shows.result, result))
 
     def interrupted(self, *, kept: bool) -> None:
         """Report that the turn was interrupted; `kept` is True if any part of it was recorded."""
-        self._put(partial(self.interruption, f"(interrupted; {_KEPT if kept else 'nothing was sent'})"))
+        outcome = "the text so far is kept" if kept else "nothing was sent"
+        self._put(partial(self._interruption, f"(interrupted; {outcome})"))
 
-    def _take(self, show: Callable[[Any], None], what: str | ToolCall | Piece | Result) -> None:
+    def _take(self, show: Callable[[Any], object], what: str | ToolCall | Piece | Result) -> None:
         match what:
             case str():
                 says = bool(what.strip("\n"))
@@ -59,43 +59,10 @@ class TurnView:
         self.blank = self.blank and not says
         self._put(partial(show, what))
 
-    def _receipt(self, result: Result) -> None:
-        self._receipted = True
-        self.result(result)
-
-    def _result_of(self, call: ToolCall, text: str) -> None:
+    def _take_returned(self, call: ToolCall, text: str) -> None:
         if not self._receipted:
-            self.returned(call, text)
+            self._put(partial(self._shows.returned, call, text))
         self._receipted = False
-
-    # In the thread that owns the terminal
-
-    def text(self, piece: str) -> None:
-        """Show a piece of the answer's text."""
-        raise NotImplementedError
-
-    def call(self, call: ToolCall) -> None:
-        """Show a tool call."""
-        raise NotImplementedError
-
-    def piece(self, piece: Piece) -> None:
-        """Show any other piece of the answer."""
-        raise NotImplementedError
-
-    def returned(self, call: ToolCall, text: str) -> None:
-        """Show the result of a tool call."""
-        raise NotImplementedError
-
-    def result(self, result: Result) -> None:
-        """Show a message of Foldmark itself, or the receipt of an operation."""
-        raise NotImplementedError
-
-    def interruption(self, text: str) -> None:
-        """Show a line that says that the turn was interrupted."""
-        raise NotImplementedError
-
-
-_KEPT = "the text so far is kept"
 
 
 class ChatView(Protocol):

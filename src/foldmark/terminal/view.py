@@ -15,49 +15,17 @@ from typing import TypeVar
 from foldmark.chat.approvals import Approval
 from foldmark.chat.views import Put, TurnView
 from foldmark.core.ports import Progress
-from foldmark.core.request import Edge, Piece, ToolCall
+from foldmark.core.request import Edge
 from foldmark.core.wording import count
 from foldmark.editing.answering import question
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Decision
+from foldmark.runtime.loop import Shown
 from foldmark.sending.interruption import CURRENT
 from foldmark.terminal.chat import ChatScreen
 from foldmark.terminal.dialogs import Question, ask
 
 _T = TypeVar("_T")
-
-
-class TerminalTurn(TurnView):
-    """The display of a turn in the transcript."""
-
-    def __init__(self, chat: ChatScreen, put: Put) -> None:
-        super().__init__(put)
-        self._chat, self._stream = chat, chat.transcript.stream
-
-    def text(self, piece: str) -> None:
-        """Show a piece of the answer's text."""
-        if piece:
-            self._stream(lambda answer: answer.add_text(piece))
-
-    def call(self, call: ToolCall) -> None:
-        """Show a tool call."""
-        self._stream(lambda answer: answer.add_call(call))
-
-    def piece(self, piece: Piece) -> None:
-        """Show any other piece of the answer."""
-        self._stream(lambda answer: answer.add_piece(piece))
-
-    def returned(self, call: ToolCall, text: str) -> None:
-        """Show the result of a tool call."""
-        self._stream(lambda answer: answer.add_returned(call, text))
-
-    def result(self, result: Result) -> None:
-        """Show a message of Foldmark itself, or the receipt of an operation."""
-        self._chat.add_result(result)
-
-    def interruption(self, text: str) -> None:
-        """Show that the turn was interrupted."""
-        self._chat.add_line(text)
 
 
 class TerminalView:
@@ -165,10 +133,18 @@ class TerminalView:
         """Show the agent again: its log may have changed."""
         self._put(partial(self._chat.attend, agent, offer))
 
-    def begin_turn(self) -> TerminalTurn:
+    def begin_turn(self) -> TurnView:
         """Begin an answer."""
         self._put(partial(self._chat.show_answering, True))
-        return TerminalTurn(self._chat, self._put)
+        stream = self._chat.transcript.stream
+        shows = Shown(
+            lambda text: stream(lambda answer: answer.add_text(text)),
+            lambda call: stream(lambda answer: answer.add_call(call)),
+            lambda piece: stream(lambda answer: answer.add_piece(piece)),
+            lambda call, text: stream(lambda answer: answer.add_returned(call, text)),
+            self._chat.add_result,
+        )
+        return TurnView(self._put, shows, self._chat.add_line)
 
     def end_turn(self) -> None:
         """End the answer."""

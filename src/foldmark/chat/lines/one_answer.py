@@ -90,16 +90,14 @@ class AnswerScreen(Screen):
         self._line_feeds = ""
         super().end_line()
 
-    def text(self, piece: str) -> None:
-        """Print a piece of the text, but line feeds only before the next piece."""
+    def _text(self, piece: str) -> None:
         text = self._line_feeds + piece
         piece = text.rstrip("\n")
         self._line_feeds = text[len(piece) :]
         if self._printed:
-            super().text(piece)
+            super()._text(piece)
 
-    def piece(self, piece: Piece) -> None:
-        """Remember how the answer ended."""
+    def _other(self, piece: Piece) -> None:
         if isinstance(piece, Stopped):
             self.stopped = piece
-        super().piece(piece)
+        super()._other(piece)

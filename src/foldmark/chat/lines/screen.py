@@ -25,6 +25,7 @@ from foldmark.operations.history import operations
 from foldmark.rendering import Wrapping, columns, fitted, harmless, json_line, result_text
 from foldmark.request.planning import talk
 from foldmark.request.usage import Weighed, left_out, snapshots
+from foldmark.runtime.loop import Shown
 
 CALL_CHARACTERS = 100
 """Maximum number of characters shown of a tool call's arguments."""
@@ -41,7 +42,8 @@ class Screen(TurnView):
     as well."""
 
     def __init__(self, put: Put, notes: TextIO | None = None) -> None:
-        super().__init__(put)
+        shows = Shown(self._text, self._call, self._other, self._returned, self._result)
+        super().__init__(put, shows, self._interrupted)
         self._notes = notes
         self._mid_line = False
         self._wrapping = Wrapping(0)
@@ -59,35 +61,30 @@ class Screen(TurnView):
         self.end_line()
         print(fitted(text, self._notes), file=self._notes, flush=True)
 
-    def interruption(self, text: str) -> None:
-        """Print the text after the ^C that the terminal has just echoed."""
+    def _interrupted(self, text: str) -> None:
+        # The terminal has just echoed ^C.
         if rest := self._wrapping.flush():
             print(rest, end="")
         print(f"\n{text}", flush=True)
         self._mid_line, self._wrapping = False, Wrapping(0)
 
-    def text(self, piece: str) -> None:
-        """Print a piece of the answer's text."""
+    def _text(self, piece: str) -> None:
         if piece:
             if not self._mid_line:
                 self._wrapping = Wrapping(columns(sys.stdout))
             self._mid_line = not piece.endswith("\n")  # before a signal may end the program
             print(self._wrapping.feed(harmless(piece)), end="", flush=True)
 
-    def call(self, call: ToolCall) -> None:
-        """Print the call on one line."""
+    def _call(self, call: ToolCall) -> None:
         self.line(call_line(call.name, json_line(call.args)))
 
-    def returned(self, call: ToolCall, text: str) -> None:
-        """Print the first lines of the result."""
+    def _returned(self, _: ToolCall, text: str) -> None:
         self.line(result_lines(text))
 
-    def result(self, result: Result) -> None:
-        """Print the result."""
+    def _result(self, result: Result) -> None:
         self.line(result_text(result))
 
-    def piece(self, piece: Piece) -> None:
-        """Print a remark about the piece, if there is one."""
+    def _other(self, piece: Piece) -> None:
         match piece:
             case Waiting():
                 self.end_line()
