@@ -23,7 +23,7 @@ from foldmark.chat.imported import ImportNotes
 from foldmark.chat.views import ChatView
 from foldmark.commands import REGISTRY
 from foldmark.commands.messages import add_message, attached_file, mentioned
-from foldmark.core.agents import Change
+from foldmark.core.agents import PAGE
 from foldmark.core.errors import CommandError, ConflictError, ContextFullError, FoldmarkError, ProviderError, StoreError
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count, listing, one_line
@@ -85,6 +85,7 @@ class ChatController:
         self._assumption: str | None = None
         self._imported = ImportNotes()
         self._dropped = 0
+        self._cursor = agent.log.changes().cursor
         self._work = Interruption()
         view.waiting, view.woken = self.waiting, self.woken
 
@@ -441,13 +442,17 @@ class ChatController:
 
     # Events of other programs
 
-    def changed(self, changes: list[Change]) -> None:
-        """Show the events that other programs have recorded in the conversation."""
+    def committed(self) -> None:
+        """Show a person the events that other programs have recorded in the conversation."""
         agent = self.agent
-        timeline = [each for each in changes if each.agent_id == agent.id and not each.about_request]
-        events = [each.event_id for each in timeline if each.event_id is not None]
-        if foreign := [each for each in events if not agent.timeline.wrote(each)]:
-            self.view.follow(agent, foreign)
+        if self.view.confirm is None:
+            return
+        while (page := agent.log.changes(self._cursor, PAGE)).changes:
+            timeline = [each for each in page.changes if each.agent_id == agent.id and not each.about_request]
+            events = [each.event_id for each in timeline if each.event_id is not None]
+            if foreign := [each for each in events if not agent.timeline.wrote(each)]:
+                self.view.follow(agent, foreign)
+            self._cursor = page.cursor
 
     # Agents in the background
 

@@ -4,16 +4,13 @@ Agents work beside it, and MCP servers offer their tools. The chat also shows me
 it runs: a gateway, another chat, a command.
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, closing, nullcontext, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from threading import Thread
 
 from foldmark.chat.controller import ChatController
-from foldmark.core.agents import PAGE
-from foldmark.core.errors import FoldmarkError
 from foldmark.core.ports import Provider
 from foldmark.core.wording import count, listing
 from foldmark.providers.retrying import LazyProvider
@@ -35,7 +32,7 @@ async def converse(chat: ChatController, models: Models) -> int:
     agents = chat.agents = Supervisor(chat.agent.log, models, chat)
     agents.takes_up = False  # until it is known to whom the person talks
     attended = chat.view.confirm is not None
-    async with _mcp_servers(chat), agents, _followed(chat) if attended else nullcontext():
+    async with _mcp_servers(chat), agents:
         chat.obstacle = lambda agent: _obstacle(models(agent.standing().config.model))
         await chat.carry_out(chat.greet)
         if attended:  # otherwise nobody is typing
@@ -83,32 +80,3 @@ async def _mcp_servers(chat: ChatController) -> AsyncIterator[None]:
         finally:
             for name in names:
                 log.remove_tool(name)
-
-
-EVERY = 0.2
-"""Seconds between two checks for commits, each of which takes microseconds: a busy agent records many messages at
-once."""
-
-
-@asynccontextmanager
-async def _followed(chat: ChatController) -> AsyncIterator[None]:
-    """During the block, show what any process has committed since it began, in order."""
-    log = chat.agent.log
-
-    async def follow(cursor: str | None) -> None:
-        while True:
-            await asyncio.sleep(EVERY)
-            if watch.wait(0):
-                with suppress(FoldmarkError):  # the next attempt may succeed
-                    while (page := log.changes(cursor, PAGE)).changes:
-                        chat.changed(page.changes)
-                        cursor = page.cursor
-
-    with closing(log.store.watch()) as watch:
-        task = asyncio.create_task(follow(log.changes().cursor))
-        try:
-            yield
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task

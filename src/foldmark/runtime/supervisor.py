@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from foldmark.core import selections
 from foldmark.core.assembly.layers import WAITS
@@ -41,7 +41,7 @@ LOOK_SECONDS = 1.0
 """Seconds between two looks at the database for requests of other processes (interrupt, kill, mail) if nothing is
 committed."""
 
-REST_SECONDS = 0.05
+REST_SECONDS = 0.1
 """Seconds between two checks for a commit, each of which takes microseconds."""
 
 Begin = Callable[[Agent], bool]
@@ -76,6 +76,10 @@ class Audience(Protocol):
         """Mail has arrived that does not wake its recipient: a person talks to it, or it was woken WAKES times."""
         return
 
+    def committed(self) -> None:
+        """Any process may have committed something."""
+        return
+
     def asking(self, agent: Agent) -> Asking:
         """Return the callbacks with which a tool of an agent in the background reaches a person."""
         return NOBODY
@@ -102,7 +106,6 @@ class Supervisor:
         self._holder = log.new_id()
         self._tasks: dict[str, Task[None]] = {}
         self._hosted: dict[str, Agent] = {}
-        self._waiting: dict[str, Task[Any]] = {}
         self._started, self._leased, self._earlier = set[str](), set[str](), set[str]()
         self._changing: dict[str, int] = {}
         self._watch: Task[None] | None = None
@@ -163,11 +166,7 @@ class Supervisor:
         caller = asyncio.current_task()
         assert caller is not None
         while (running := self._tasks.get(agent.id)) is not None:
-            self._waiting[agent.id] = caller
-            try:
-                await asyncio.wait({running})
-            finally:
-                self._waiting.pop(agent.id, None)
+            await asyncio.wait({running})
         if text is None and not has_something(agent):
             raise CommandError(f"there is nothing to answer: no turn of {family.label(agent)} is open; give a text")
         task = asyncio.create_task(self._turn(agent, text, show, asking, _always if text is not None else begin, files))
@@ -186,14 +185,6 @@ class Supervisor:
                 end = end_of(moment, agent.id)
             why = f": {end.sentence}" if end is not None else "; what was received is kept"
             raise TurnInterruptedError(f"the turn of {family.label(agent)} was interrupted{why}") from None
-
-    def cancel(self, agent: Agent) -> None:
-        """Cancel the agent's turn; the answer so far will be recorded. If a caller of `say` is waiting for the turn to
-        end, cancel that caller instead."""
-        if (waiting := self._waiting.get(agent.id)) is not None:
-            waiting.cancel()
-        elif (task := self._tasks.get(agent.id)) is not None:
-            _cancel(task)
 
     def cancel_all(self) -> None:
         """Cancel the turns of all agents and the background work."""
@@ -364,6 +355,7 @@ class Supervisor:
                     renew(self.log, self._holder)
                     renewed = now
                 self._look_once()
+                self.audience.committed()
 
     def _look_once(self) -> None:
         with self.log.store.read() as moment:

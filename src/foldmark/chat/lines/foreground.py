@@ -1,15 +1,16 @@
 """The main thread, which owns the terminal while the chat runs in the background: it prints and asks."""
 
 import signal
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Executor, Future, InvalidStateError
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from threading import current_thread, main_thread
 from time import monotonic
 from typing import Any, TypeVar
 
+from foldmark.chat.lines.person import at_interrupt
 from foldmark.runtime.background import Background
 from foldmark.sending.interruption import CURRENT
 
@@ -131,17 +132,3 @@ class Foreground(Executor):
             self._doing = None
         with suppress(InvalidStateError):  # nobody waits for it any more: the turn was interrupted
             end()
-
-
-@contextmanager
-def at_interrupt(handler: Callable[[int, Any], object]) -> Iterator[None]:
-    """Call `handler` on Ctrl-C during the block. Outside the main thread, do nothing."""
-    try:
-        before = signal.signal(signal.SIGINT, handler)
-    except ValueError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
