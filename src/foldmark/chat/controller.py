@@ -84,9 +84,8 @@ class ChatController:
         self._failed = self._running = False
         self._assumption: str | None = None
         self._imported = ImportNotes()
-        self._dropped = 0
         self._cursor = agent.log.changes().cursor
-        self._work = Interruption()
+        self._work, self._dropped = Interruption(), 0
         view.waiting, view.woken = self.waiting, self.woken
 
     async def talk(self) -> None:
@@ -114,8 +113,7 @@ class ChatController:
         self.view.show_prompt(self.agent, self._offered())
 
     async def _attempt(self, step: Callable[[], Awaitable[object]]) -> None:
-        self._work, self._dropped = Interruption(), 0
-        CURRENT.set(self._work)
+        self.begin_work()
         await self._guarded(step)
         if self._dropped:
             self.view.show(f"({count(self._dropped, 'waiting line')} dropped)")
@@ -143,6 +141,11 @@ class ChatController:
         self.waiting.clear()
         self._work.happen()
 
+    def begin_work(self) -> None:
+        """Begin work of this thread that `interrupt` ends."""
+        self._work, self._dropped = Interruption(), 0
+        CURRENT.set(self._work)
+
     async def _do(self, work: Callable[[], _T]) -> _T:
         """Do work that may take long or ask the person, where the view wants it done."""
         return await in_thread(self.view.executor or self.agents.threads, work)
@@ -156,10 +159,12 @@ class ChatController:
                 while not task.done():
                     self.woken.clear()
                     for line in filter(runs_at_once, [*self.waiting]):
-                        with suppress(ValueError):  # the person has just withdrawn it
+                        try:
                             self.waiting.remove(line)
-                            self.view.show_typed(line, waited=False)
-                            await self._guarded(partial(self._command, line))
+                        except ValueError:  # the person has just withdrawn it
+                            continue
+                        self.view.show_typed(line, waited=False)
+                        await self._guarded(partial(self._command, line))
                     if not task.done():
                         await self.woken.wait()
         finally:
@@ -279,7 +284,7 @@ class ChatController:
                 if command is None:
                     self.view.show("Nothing was changed.")
                 else:
-                    self.view.show_result(self.agent.do(command, asking=self.asking(self.agent)))
+                    self.view.show_result(await self._do(partial(self._done, command)))
             case SwitchAgent(agent):
                 self.agent = self.agent.log.agent(agent)
                 await self.greet()

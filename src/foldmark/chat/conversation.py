@@ -29,6 +29,7 @@ async def converse(chat: ChatController, models: Models) -> int:
     Ctrl-C during an answer closes the turn as interrupted and keeps the text so far. At the end, wait for agents that
     are still working. A person also sees events that other programs record.
     """
+    chat.begin_work()
     agents = chat.agents = Supervisor(chat.agent.log, models, chat)
     agents.takes_up = False  # until it is known to whom the person talks
     attended = chat.view.confirm is not None

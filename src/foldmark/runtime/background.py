@@ -34,7 +34,11 @@ class Background(Generic[_T]):
 
     def cancel(self) -> None:
         """Cancel the coroutine, which then still closes what it has opened; called in any thread."""
-        self.call(self._task.cancel)
+        self.call(self._cancel)
+
+    def _cancel(self) -> None:
+        if not self._task.cancelling():  # a second time would cut its end short
+            self._task.cancel()
 
     def result(self) -> _T:
         """Wait for the end and return the coroutine's result. Raises its errors, CancelledError after `cancel`."""

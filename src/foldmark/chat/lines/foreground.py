@@ -43,10 +43,10 @@ class Foreground(Executor):
         Ctrl-C calls `interrupted` on the coroutine's loop. `typed` is called every LOOK_SECONDS to check the keyboard.
         An exception in this thread, such as that of a signal, cancels the coroutine and is raised after its end.
         """
-        background = Background(work, partial(self.put, lambda: None))
-        self._background, self._interrupted = background, interrupted
-        try:
-            with at_interrupt(lambda *_: self._interrupt()):
+        self._interrupted = interrupted
+        with at_interrupt(lambda *_: self._interrupt()):
+            self._background = background = Background(work, partial(self.put, lambda: None))
+            try:
                 look = monotonic() + LOOK_SECONDS
                 while not background.ended:
                     with suppress(Empty):
@@ -55,13 +55,13 @@ class Foreground(Executor):
                         typed()
                         look = monotonic() + LOOK_SECONDS
                 self.drain()
-        except BaseException:
-            self._interrupt()
-            background.cancel()
-            with suppress(BaseException):
-                background.result()
-            raise
-        return background.result()
+            except BaseException:
+                self._interrupt()
+                background.cancel()
+                with suppress(BaseException):
+                    background.result()
+                raise
+            return background.result()
 
     def call(self, action: Callable[[], object]) -> None:
         """Call an action on the loop of the coroutine that runs; called in any thread."""
