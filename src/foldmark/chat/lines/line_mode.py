@@ -175,13 +175,10 @@ class LineView:
 
     def follow(self, agent: Agent, events: Sequence[int]) -> None:
         """Print the new messages of a live session, or what another program has done in the conversation."""
-        self._put(partial(self._print_news, agent, events))
-        self._keyboard.take()
-
-    def _print_news(self, agent: Agent, events: Sequence[int]) -> None:
         new = [each for each in events if each not in self._done]
-        for line in news(agent, new) if is_live(agent) else news_elsewhere(agent, new):
-            self._screen.line(line)
+        if lines := [*(news if is_live(agent) else news_elsewhere)(agent, new)]:
+            self._put(lambda: self._screen.line("\n".join(lines)))
+            self._keyboard.take()
 
     def approve(self, approval: Approval) -> Decision:
         """Ask in place of the prompt."""
