@@ -3,9 +3,9 @@
 from asyncio import Event
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import CancelledError, Executor, Future
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from foldmark.chat.approvals import Approval
 from foldmark.core.ports import Progress
@@ -13,12 +13,25 @@ from foldmark.core.request import Edge, Piece, Stopped, ToolCall
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Decision
 from foldmark.runtime.loop import Shown
+from foldmark.sending.interruption import CURRENT
+
+_T = TypeVar("_T")
 
 STOPPED = {"length": "the answer was cut off: it reached the model's output limit", "refused": "the model refused"}
 """Messages for the stop reasons that a person should know about."""
 
 Put = Callable[[Callable[[], object]], None]
 """Queues an action for the thread that owns the terminal, without waiting; called in any thread."""
+
+
+def awaited(answer: "Future[_T]", otherwise: _T, cancel: Callable[[], object]) -> _T:
+    """Wait for the answer to a question. If the turn is interrupted before there is one, call `cancel`, which cancels
+    the question, and return `otherwise`."""
+    with CURRENT.get().ended_by(cancel):
+        try:
+            return answer.result()
+        except CancelledError:
+            return otherwise
 
 
 class TurnView:

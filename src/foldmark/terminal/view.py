@@ -7,13 +7,13 @@ application answers; an interrupted turn withdraws its question.
 from asyncio import Event
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
 from foldmark.chat.approvals import Approval
-from foldmark.chat.views import Put, TurnView
+from foldmark.chat.views import Put, TurnView, awaited
 from foldmark.core.ports import Progress
 from foldmark.core.request import Edge
 from foldmark.core.wording import count
@@ -21,7 +21,6 @@ from foldmark.editing.answering import question
 from foldmark.log import Agent, Result
 from foldmark.operations.effects import Decision
 from foldmark.runtime.loop import Shown
-from foldmark.sending.interruption import CURRENT
 from foldmark.terminal.chat import ChatScreen
 from foldmark.terminal.dialogs import Question, ask
 
@@ -125,9 +124,7 @@ class TerminalView:
         self._put(partial(self._chat.give_back, line))
 
     def show_context(self, agent: Agent, edge: Edge, fullness: str, *, turns: bool) -> None:
-        """Show the agent's transcript; the edge of the window and the meter are always visible."""
-        if turns:
-            self._put(partial(self._chat.attend, agent, ""))
+        """Do nothing: the edge of the window and the meter are always visible, and `show_prompt` shows the agent."""
 
     def show_prompt(self, agent: Agent, offer: str) -> None:
         """Show the agent again: its log may have changed."""
@@ -186,8 +183,4 @@ class TerminalView:
         """Return the answer, or `otherwise` if the turn is interrupted before there is one."""
         answer: Future[_T] = Future()
         self._put(partial(ask, answer))
-        with CURRENT.get().ended_by(answer.cancel):
-            try:
-                return answer.result()
-            except CancelledError:
-                return otherwise
+        return awaited(answer, otherwise, answer.cancel)

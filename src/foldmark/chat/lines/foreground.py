@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Executor, Future, InvalidStateError
+from concurrent.futures import Executor, Future, InvalidStateError
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -11,8 +11,8 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from foldmark.chat.lines.person import at_interrupt
+from foldmark.chat.views import awaited
 from foldmark.runtime.background import Background
-from foldmark.sending.interruption import CURRENT
 
 _T = TypeVar("_T")
 
@@ -108,14 +108,11 @@ class Foreground(Executor):
             if answer.cancel() and self._doing is answer:
                 withdraw()
 
-        with CURRENT.get().ended_by(cancel):
-            try:
-                return answer.result()
-            except CancelledError:
-                return otherwise
-            except KeyboardInterrupt:
-                self._interrupt()
-                return otherwise
+        try:
+            return awaited(answer, otherwise, cancel)
+        except KeyboardInterrupt:
+            self._interrupt()
+            return otherwise
 
     def _do(self, work: Callable[[], _T], done: "Future[_T]") -> None:
         if done.cancelled():
