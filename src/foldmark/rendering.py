@@ -53,7 +53,7 @@ def result_text(result: "Result") -> str:
 def receipt(result: "Result") -> str:
     """`event 8 · 3 messages (~12 recorded tokens) left · context 5 → 2 messages (~9 recorded tokens) · /restore 8`."""
     from foldmark.operations.history import moves, sized
-    from foldmark.operations.receipts import ChangedSettings, DeliveredMail, Receipt, beside
+    from foldmark.operations.receipts import ChangedSettings, DeliveredMail, Receipt
 
     done = result.effect
     if isinstance(done, ChangedSettings):
@@ -67,12 +67,7 @@ def receipt(result: "Result") -> str:
         outcome = done.outcome
         both = ((outcome.evicted, "evicted"), (outcome.whole_again, "sent as before"))
         parts += moves(both, "result", recorded=recorded)
-        if widened := getattr(outcome.operation, "widened", ()):
-            parts.append(f"{len(widened)} of them for whole exchanges")
-        parts += outcome.thoughts.lines()
-        if outcome.cached_prefix is not None:
-            parts.append(f"{outcome.cached_prefix.percent}% of the cached prompt holds")
-        parts += beside(outcome.shortened)
+        parts += done.notes()
     before = "" if change.before == change.after else f"{change.before.messages:,} → "
     parts.append(f"context {before}{sized(change.after, recorded=recorded)}")
     if isinstance(done, Receipt):

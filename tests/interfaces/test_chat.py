@@ -21,6 +21,7 @@ from foldmark.log.doctor import examine
 from foldmark.providers.offline import OfflineModel
 from foldmark.providers.retrying import LazyProvider
 from foldmark.runtime.background import Background
+from foldmark.runtime.supervisor import Supervisor
 from patience import LIMIT
 from stored import stored
 from terminal import CTRL_C, CTRL_D, Terminal
@@ -442,20 +443,20 @@ def test_ctrl_c_in_the_moment_a_turn_begins(
             await sleep(LIMIT)
             yield "too late"
 
-    say, cancel, cancelled = Background.say, Background.cancel, Event()
+    say, call, told = Supervisor.say, Background.call, Event()
 
-    def begin(agents: Any, *args: Any) -> Any:
-        agents._loop.call_soon_threadsafe(cancelled.wait, LIMIT)  # neither the turn nor its end reaches the loop yet
-        begun = say(agents, *args)
+    def begin(*args: Any) -> Any:
+        told.clear()
         signal.raise_signal(signal.SIGINT)
-        return begun
+        assert told.wait(LIMIT)  # no step of the turn has been made yet
+        return say(*args)
 
-    def end(*args: Any) -> None:
-        cancel(*args)
-        cancelled.set()
+    def tell(*args: Any) -> None:
+        call(*args)
+        told.set()
 
-    monkeypatch.setattr(Background, "say", begin)
-    monkeypatch.setattr(Background, "cancel", end)
+    monkeypatch.setattr(Supervisor, "say", begin)
+    monkeypatch.setattr(Background, "call", tell)
     assert chat(log.agent("default"), always(Silent()), ["hello"]) == 0
     shown = capsys.readouterr().out
     assert "(interrupted; nothing was sent)" in shown

@@ -21,7 +21,7 @@ def test_a_killed_agent_is_not_idle(capsys: pytest.CaptureFixture[str]) -> None:
         talk.ended(child, ContextChangedError("a command in another process changes its context"))
         root.do(f"/kill {child.id}")
         talk.ended(child, None)
-        view.drain()
+        view.executor.drain()
         who, end = child.id[:8], end_of(stored(log), child.id)
     assert end is not None
     assert capsys.readouterr().out.splitlines() == [
@@ -46,5 +46,5 @@ def test_a_notice_while_the_prompt_comes_back_does_not_wait_for_a_line(capsys: p
         talk = ChatController(root, view)
         talk.ended(root, None)
         assert (keyboard.taken, capsys.readouterr().out) == (1, "")
-        view.drain()
+        view.executor.drain()
         assert "is idle)" in capsys.readouterr().out

@@ -18,7 +18,7 @@ from foldmark import Agent, Log
 from foldmark.core.ports import Provider
 from foldmark.core.request import Piece, Request
 from foldmark.log.doctor import examine
-from foldmark.operations.effects import NOBODY, Asking
+from foldmark.runtime.supervisor import NoAudience
 from patience import LIMIT
 from stored import leases
 
@@ -147,7 +147,7 @@ def of(log: Log, *kinds: str, agent: Agent | None = None) -> list[foldmark.Event
     return [each for each in there if each.kind in kinds and (agent is None or each.agent_id == agent.id)]
 
 
-class Listening:
+class Listening(NoAudience):
     """An audience that records everything."""
 
     def __init__(self) -> None:
@@ -162,6 +162,3 @@ class Listening:
 
     def mail(self, agent: Agent) -> None:
         self.mailed.append(agent.id)
-
-    def asking(self, agent: Agent) -> Asking:
-        return NOBODY

@@ -246,14 +246,14 @@ def descriptors() -> int:
     return len(list(there.iterdir())) if there.is_dir() else 0
 
 
-EACH_WHERE = [(where, wire) for wire in WIRES for where in ("supervisor", "background")]
+EACH_WHERE = [(where, wire) for wire in WIRES for where in ("this thread", "background")]
 
 
 @pytest.mark.parametrize(("where", "wire"), sampled(EACH_WHERE, 2))
 def test_twenty_children_at_once(tmp_path: Path, wire: Wire, where: str) -> None:
     number = 20
 
-    async def in_this_thread(parent: Agent, url: str) -> None:
+    async def work(parent: Agent, url: str) -> None:
         async with Supervisor(parent.log, models(wire, url)) as agents:
             agents.attended = parent.id
             delegate(parent, number)
@@ -262,13 +262,6 @@ def test_twenty_children_at_once(tmp_path: Path, wire: Wire, where: str) -> None
         # The SDKs leave the end of their streams to the event loop, which ends them at once.
         await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, "no task is left")
 
-    def beside(parent: Agent, url: str) -> None:
-        with Background(parent.log, models(wire, url)) as agents:
-            agents.attend(parent)
-            delegate(parent, number)
-            wait_until(lambda: len(agents.working) == number, "all are at work")
-            agents.settled().result(LIMIT)
-
     with database(tmp_path / "log.db", wire) as parent:
         asyncio.run(asyncio.sleep(0))  # leftovers of a first event loop do not count
         parent.log.store.watch().close()  # SQLite keeps the file open for the next watch until the store is closed
@@ -276,10 +269,10 @@ def test_twenty_children_at_once(tmp_path: Path, wire: Wire, where: str) -> None
         threads, open_before = set(threading.enumerate()), descriptors()
         played = Crowd(wire, number)
         with Loopback(wire, played, pause=0.002) as server:
-            if where == "supervisor":
-                asyncio.run(in_this_thread(parent, server.url))
+            if where == "background":
+                Background(work(parent, server.url), lambda: None).result()
             else:
-                beside(parent, server.url)
+                asyncio.run(work(parent, server.url))
             assert server.refusals == []
             assert not played.together.broken
             wait_until(lambda: server.connections == 0, "all connections are closed")
@@ -316,17 +309,20 @@ def test_the_parent_talks_on_while_many_children_wait_for_their_provider(tmp_pat
     def played(body: Any) -> Answer:
         return say("At once.") if asked(wire, body).who is None else Stalled((Say(("Half of ", "it")),))
 
+    async def talk(parent: Agent, server: Loopback, followed: Followed) -> None:
+        async with Supervisor(parent.log, followed) as agents:
+            agents.attended = parent.id
+            delegate(parent, number)
+            await until(lambda: followed.texts == ["Half of it"] * number, "all children have begun to speak")
+            assert server.connections == number
+            await agents.say(parent, "Are you there?")
+            assert len(agents.working) == number
+
     with database(tmp_path / "log.db", wire) as parent:
         threads = set(threading.enumerate())
         with Loopback(wire, played) as server:
             followed = Followed(wire, server.url)
-            with Background(parent.log, followed) as agents:
-                agents.attend(parent)
-                delegate(parent, number)
-                wait_until(lambda: followed.texts == ["Half of it"] * number, "all children have begun to speak")
-                assert server.connections == number
-                agents.say(parent, "Are you there?").result(LIMIT)
-                assert len(agents.working) == number
+            asyncio.run(talk(parent, server, followed))
             wait_until(lambda: server.connections == 0, "all connections are closed")
             assert server.refusals == []
         assert set(threading.enumerate()) == threads
@@ -346,12 +342,15 @@ def test_children_that_have_said_nothing_leave_no_turn(tmp_path: Path, wire: Wir
         assert gate.wait(LIMIT)
         return say("Too late.")
 
+    async def begin(parent: Agent, server: Loopback) -> None:
+        async with Supervisor(parent.log, models(wire, server.url)) as agents:
+            agents.attended = parent.id
+            delegate(parent, number)
+            await until(lambda: len(server.asked) == number, "all children are asked")
+
     with database(tmp_path / "log.db", wire) as parent:
         with Loopback(wire, played) as server:
-            with Background(parent.log, models(wire, server.url)) as agents:
-                agents.attend(parent)
-                delegate(parent, number)
-                wait_until(lambda: len(server.asked) == number, "all children are asked")
+            asyncio.run(begin(parent, server))
             gate.set()
             assert server.refusals == []
         for child in parent.children:

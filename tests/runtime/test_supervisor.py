@@ -128,7 +128,7 @@ def test_a_caller_learns_that_somebody_else_ended_its_turn(log: Log, how: str) -
             elif how == "interrupt":
                 await agents.interrupt(agent)
             else:
-                agents.cancel(agent)
+                agents.cancel_all()
             with pytest.raises(TurnInterruptedError, match="is dead" if how == "kill" else "what was received is kept"):
                 await said
 

@@ -102,8 +102,6 @@ async def driven(
             await found.until(lambda: app.ended)
     finally:
         app.end()
-    if app.failure is not None:
-        raise app.failure
 
 
 def run(agent: Agent, act: Callable[[Driven], Awaitable[object]]) -> None:

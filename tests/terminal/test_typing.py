@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import os
+import signal
+import sys
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from foldmark.core.request import Piece, Request
 from foldmark.log import Agent, Log
 from foldmark.providers.offline import OfflineModel
 from foldmark.terminal.pasting import PasteParser
+from stored import leases
 
 SLOW = OfflineModel(delay=3600)
 """A model that says one word, and the next one long after the end of the test."""
@@ -147,9 +151,8 @@ def test_tab_completes_commands_and_values_of_the_log(log: Log) -> None:
         await chat.press("down", "enter")
         assert prompt.text == "/context diff "
         prompt.editor.put("/context drop simple")
-        await chat.until("Now the simple way")
         await chat.press("tab")
-        assert prompt.text.removeprefix("/context drop ").isdigit()
+        await chat.until(lambda: prompt.text.removeprefix("/context drop ").isdigit())
         prompt.clear()
         await chat.press(*"/mar")
         await chat.until("/marks")
@@ -263,6 +266,23 @@ def test_ctrl_c_ends_agents_at_work_when_the_chat_ends(log: Log) -> None:
         await chat.until(lambda: chat.app.ended)
 
     run(sample(log), steps, slow=True)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals")
+def test_a_signal_ends_agents_at_work_with_the_chat(log: Log) -> None:
+    async def steps(chat: Driven) -> None:
+        for line in ("/mark GOAL", "/note Look for it.", "/fork GOAL"):
+            await chat.type(line)
+        await chat.until("Forked")
+        await chat.until(lambda: chat.app.controller.agents.working)
+        os.kill(os.getpid(), signal.SIGTERM)
+        await chat.until(lambda: chat.app.ended)
+        assert chat.app.end() == 128 + signal.SIGTERM
+
+    run(agent := sample(log), steps, slow=True)
+    assert leases(log) == []
+    (child,) = agent.children
+    assert child.open_turn is None
 
 
 def test_ctrl_c_ends_the_matching_of_a_filter(log: Log) -> None:

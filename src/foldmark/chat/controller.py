@@ -1,17 +1,18 @@
 """The chat, independent of any terminal: turns, commands, questions and notices, shown on a `ChatView`.
 
-Agents run in a separate thread (`foldmark.runtime.background`). The controller's thread runs all commands, shows all
-output and asks all questions. While an answer streams, typed lines wait for the end of the turn, except commands that
-only display something or concern the answer.
+The controller's steps are coroutines on one event loop with the agents (`foldmark.runtime.supervisor`), in a thread
+beside that of the terminal. Commands and tools, which may take long and ask the person, run in other threads. While an
+answer streams, typed lines wait for the end of the turn, except commands that only display something or concern the
+answer.
 """
 
 import asyncio
+from asyncio import CancelledError, Task
 from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import CancelledError, Future
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -22,7 +23,7 @@ from foldmark.chat.imported import ImportNotes
 from foldmark.chat.views import ChatView
 from foldmark.commands import REGISTRY
 from foldmark.commands.messages import add_message, attached_file, mentioned
-from foldmark.core.agents import Change
+from foldmark.core.agents import PAGE
 from foldmark.core.errors import CommandError, ConflictError, ContextFullError, FoldmarkError, ProviderError, StoreError
 from foldmark.core.segments import END, Segment
 from foldmark.core.wording import count, listing, one_line
@@ -44,17 +45,19 @@ from foldmark.operations.effects import (
 from foldmark.operations.receipts import Retried
 from foldmark.request.planning import planning
 from foldmark.request.standing import end_of, state_of
-from foldmark.runtime.background import Background
 from foldmark.runtime.lease import interrupt, settled
-from foldmark.runtime.supervisor import ContextChangedError, TurnInterruptedError
+from foldmark.runtime.loop import in_thread
+from foldmark.runtime.supervisor import ContextChangedError, Supervisor, TurnInterruptedError
 from foldmark.runtime.unprompted import WAKES
-from foldmark.sending.interruption import Interruption
+from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.sending.status import assumed, fullness, has_no_room, repeats, too_long
 from foldmark.text.mentions import SHELL
 from foldmark.tools.working.paths import may_hold_secrets, resolved_path, working_folder
 
 if TYPE_CHECKING:
     from foldmark.text.attachment import Attachment
+
+_T = TypeVar("_T")
 
 FULL = "⚠️  Context full. Use /clear to continue."
 
@@ -65,43 +68,59 @@ def runs_at_once(line: str) -> bool:
 
 
 class ChatController:
-    """A chat: the agent that the person talks to, the waiting lines, and whether the chat is over. It is the
-    supervisor's audience (`foldmark.runtime.supervisor.Audience`). `opening` is shown before everything else.
+    """A chat: the agent that the person talks to, the lines that wait, oldest first, and whether the chat is over. It
+    is the supervisor's audience (`foldmark.runtime.supervisor.Audience`). `opening` is shown before everything else.
     `obstacle` returns why an agent's model cannot answer. `broken` is the error of the database that has ended the
     chat, or empty."""
 
-    agents: Background
+    agents: Supervisor
 
     def __init__(self, agent: Agent, view: ChatView, opening: str = "") -> None:
         self.agent, self.view, self._opening = agent, view, opening
         self.left, self.code, self.broken = False, 0, ""
-        self._failed = False
-        self._running: Future[None] | None = None
-        self._waiting: deque[str] = deque()
+        self.waiting: deque[str] = deque()
+        self.woken = asyncio.Event()
+        self.obstacle: Callable[[Agent], str | None] = lambda _: None
+        self._failed = self._running = False
         self._assumption: str | None = None
         self._imported = ImportNotes()
-        self.obstacle: Callable[[Agent], str | None] = lambda _: None
-        self._dropped = 0
-        view.waiting = self._waiting
+        self._cursor = agent.log.changes().cursor
+        self._work, self._dropped = Interruption(), 0
+        view.waiting, view.woken = self.waiting, self.woken
 
-    def carry_out(self, step: Callable[[], None]) -> None:
-        """Run a step, then the lines typed while it ran. Show any error."""
-        self._attempt(step)
-        while self._waiting and not self.left:
+    async def talk(self) -> None:
+        """Carry out a person's lines until the input ends or a command leaves the chat, and wait for the agents that
+        are still working."""
+        while not self.left and (line := await self.view.next_line()) is not None:
+            self.view.show_typed(line, waited=False)
+            await self.carry_out(partial(self._line, line))
+        if not self.broken:
+            await self.carry_out(self._settle)
+
+    async def carry_out(self, step: Callable[[], Awaitable[object]]) -> None:
+        """Carry out a step, then the lines typed while it ran. Show any error."""
+        await self._attempt(step)
+        while self.waiting and not self.left:
             try:
-                line = self._waiting.popleft()
+                line = self.waiting.popleft()
             except IndexError:  # the person has just withdrawn it
                 break
             if not line.lstrip().startswith("/") and self._offered():
                 self.view.give_back(line)  # an unseen offer is neither accepted nor passed over
             else:
-                self.view.show_typed(line)
-                self._attempt(partial(self._line, line))
+                self.view.show_typed(line, waited=True)
+                await self._attempt(partial(self._line, line))
         self.view.show_prompt(self.agent, self._offered())
 
-    def _attempt(self, step: Callable[[], None]) -> None:
+    async def _attempt(self, step: Callable[[], Awaitable[object]]) -> None:
+        self.begin_work()
+        await self._guarded(step)
+        if self._dropped:
+            self.view.show(f"({count(self._dropped, 'waiting line')} dropped)")
+
+    async def _guarded(self, step: Callable[[], Awaitable[object]]) -> None:
         try:
-            step()
+            await step()
         except FoldmarkError as error:
             self.code = error.exit_code
             wrong = f"foldmark: {self.agent.log.secrets.hidden(str(error))}"
@@ -115,6 +134,44 @@ class ChatController:
                 self.left, self.broken = True, wrong
         except KeyboardInterrupt:
             self.view.show("\n(interrupted)")
+
+    def interrupt(self) -> None:
+        """Interrupt what runs, and drop the lines that wait; called on the loop."""
+        self._dropped += len(self.waiting)
+        self.waiting.clear()
+        self._work.happen()
+
+    def begin_work(self) -> None:
+        """Begin work of this thread that `interrupt` ends."""
+        self._work, self._dropped = Interruption(), 0
+        CURRENT.set(self._work)
+
+    async def _do(self, work: Callable[[], _T]) -> _T:
+        """Do work that may take long or ask the person, where the view wants it done."""
+        return await in_thread(self.view.executor or self.agents.threads, work)
+
+    async def _while(self, work: Coroutine[Any, Any, _T], end: Callable[[Task[_T]], object]) -> _T:
+        """Wait for work that Ctrl-C ends, and carry out the commands typed meanwhile that run at once."""
+        task = asyncio.create_task(work)
+        task.add_done_callback(lambda _: self.woken.set())
+        try:
+            with self._work.ended_by(partial(end, task)):  # `interrupt` runs on this loop
+                while not task.done():
+                    self.woken.clear()
+                    for line in filter(runs_at_once, [*self.waiting]):
+                        try:
+                            self.waiting.remove(line)
+                        except ValueError:  # the person has just withdrawn it
+                            continue
+                        self.view.show_typed(line, waited=False)
+                        await self._guarded(partial(self._command, line))
+                    if not task.done():
+                        await self.woken.wait()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        return task.result()
 
     def _offered(self) -> str:
         """Return the open offer in a few words; empty if no offer is open."""
@@ -130,13 +187,13 @@ class ChatController:
         assert isinstance(effect, SwitchAgent)
         self.agent = self.agent.log.agent(effect.agent)
 
-    def greet(self) -> None:
+    async def greet(self) -> None:
         """Show the agent, the newest turns and how full the context is."""
         agent = self.agent
         if self._opening:
             self.view.show(self._opening)
             self._opening = ""
-        self.agents.attend(agent)
+        self.agents.attended, self.agents.takes_up = agent.id, True
         agent.context()  # takes in events that others have appended
         with agent.reading() as (moment, at):
             what = next_messages(agent, moment, at).counts()
@@ -165,99 +222,104 @@ class ChatController:
             self.view.show(f"({assumption})")
         self._assumption = assumption
 
-    def settle(self) -> None:
+    async def _settle(self) -> None:
         """Wait for agents that are still working and for their summaries; Ctrl-C ends them."""
-        self.view.drain()
         if working := len(self.agents.working):
             self.view.show(f"({count(working, 'agent')} still at work; Ctrl-C ends that)")
-        self._wait(self.agents.settled())
+        await self._settled()
+
+    async def _settled(self) -> None:
+        await self._while(self.agents.settled(), lambda _: self.agents.cancel_all())
 
     @property
     def farewell(self) -> str:
         """The closing remark for a person who leaves the chat; empty if there is none."""
         return "" if self.broken else self._imported.farewell(self.agent)
 
-    def line(self, line: str) -> None:
-        """Carry out a command or send a text to the agent, then show output that other threads have queued."""
-        self._line(line)
-        self.view.drain()
-
-    def _line(self, line: str) -> None:
+    async def _line(self, line: str) -> None:
         if line.lstrip().startswith("/"):
-            self._command(line)
+            await self._command(line)
         elif line.lstrip().startswith(SHELL) and self.view.confirm is not None:
-            self._shell(line)
+            await self._shell(line)
         elif line.strip() and live.is_live(self.agent):
             done = live.answered(self.agent, line)
             self.view.show(live.ELSEWHERE) if done is None else self.view.show_result(done)
         elif line.strip():
-            self._send(line)
+            await self._send(line)
 
     # Commands
 
-    def _command(self, line: str) -> None:
+    async def _command(self, line: str) -> None:
         if REGISTRY.interrupts(line):
-            running = self._running is not None
+            running = self._running
             # End the agent's turn, here or in another process: the command changes the turn's basis [SPEC 3].
-            if not self._wait(self.agents.interrupt(self.agent)):
-                interrupt(self.agent)
+            if not await self.agents.interrupt(self.agent):
+                await self._do(partial(interrupt, self.agent))
             if running and not self._is_planning():
                 return  # the command only had to end the streaming turn
-        self.agent.context()
-        asking = self.asking(self.agent)
-        with live.session_model(self.agent) as model:
-            result = self.agent.do(line, asking=replace(asking, in_chat=True, answers=True))
-        if model is not None and model.remark:
-            self.view.show(model.remark)
+        result = await self._do(partial(self._done, line))
         if isinstance(result.effect, WaitForAgents):
-            self._wait(self.agents.settled())
-            settled(map(self.agent.log.agent, result.effect.agents))
+            await self._settled()
+            await self._do(partial(settled, map(self.agent.log.agent, result.effect.agents)))
         self.view.show_result(result)
         if (remark := self._imported.after(self.agent, result)) is not None:
             self.view.show(remark)
-        if self._running is None:
-            self._follow(result)
+        if not self._running:
+            await self._follow(result)
 
-    def _follow(self, result: Result) -> None:
+    def _done(self, line: str) -> Result:
+        agent = self.agent
+        agent.context()
+        with live.session_model(agent) as model:
+            result = agent.do(line, asking=replace(self.asking(agent), in_chat=True, answers=True))
+        if model is not None and model.remark:
+            self.view.show(model.remark)
+        return result
+
+    async def _follow(self, result: Result) -> None:
         """Perform the effect that a command delegates to the interface."""
         match result.effect:
             case EditText() as edit:
-                if command := self.view.edit(edit):
-                    self.view.show_result(self.agent.do(command, asking=self.asking(self.agent)))
+                command = edit.recorded_by(await self._do(partial(self.view.edit, edit.text)))
+                if command is None:
+                    self.view.show("Nothing was changed.")
+                else:
+                    self.view.show_result(await self._do(partial(self._done, command)))
             case SwitchAgent(agent):
                 self.agent = self.agent.log.agent(agent)
-                self.greet()
+                await self.greet()
             case AskModel():
-                self._send(None)
+                await self._send(None)
             case Retried(text=text):
-                self._send(text)
+                await self._send(text)
             case LeaveChat():
                 self.left = True
 
-    def _shell(self, line: str) -> None:
+    async def _shell(self, line: str) -> None:
         """Run a person's shell command, and record it with its output as a message that no model answers."""
         if line.strip() == SHELL:
             self.view.show(shell.HELP)
             return
-        agent, work = self.agent, Interruption()
+        agent = self.agent
         agent.context()
         command = shell.ShellCommand(agent, line)
+
+        async def run() -> str:
+            return await in_thread(self.agents.threads, command.run)
+
         turn = self.view.begin_turn()
         turn.shown().call(command.call)
-        self._dropped = 0
         try:
-            begin = partial(command.begin, work)
-            output = self.view.wait(begin, partial(self._cancel, work.happen), self._look).result()
+            output = await self._while(run(), lambda _: None)  # the command itself watches the interruption
             add_message(agent, command.message(output), None, "human")
             self.view.show_output(output)
         finally:
             self.view.end_turn()
-        self._tell_dropped()
         self._show_context(turns=False)
 
     # Turns
 
-    def _send(self, text: str | None) -> None:
+    async def _send(self, text: str | None) -> None:
         """Send a text to the agent. Without a text, or if it repeats the text whose answer failed, ask again."""
         self.agent.context()  # takes in events that others have appended
         if text is not None and repeats(self.agent, text):
@@ -267,15 +329,15 @@ class ChatController:
             self._show_full()
             self._give_back(text)
         elif text is None:
-            self._answer(None)
+            await self._answer(None)
         else:
             try:
-                files = self._attached(text)
+                files = await self._do(partial(self._attached, text)) if "@" in text else []
             except CommandError:
                 self.view.give_back(text)
                 raise
-            if self._may_send(text, files):
-                self._answer(text, files)
+            if await self._may_send(text, files):
+                await self._answer(text, files)
 
     def _give_back(self, text: str | None) -> None:
         """Give back a text that was not recorded, if a person typed one."""
@@ -286,7 +348,7 @@ class ChatController:
         """Read the files that a person's text mentions, after a question where one may hold secrets: the text may have
         been pasted. Raises CommandError if one cannot be attached, or the person does not agree."""
         confirm = self.view.confirm
-        if "@" not in text or confirm is None:
+        if confirm is None:
             return []
         folder = working_folder(self.agent.log)
         named = mentioned(text, folder)
@@ -302,7 +364,7 @@ class ChatController:
         with suppress(FoldmarkError):  # shown by the next command
             self.view.show(f"({relief(self.agent)})")
 
-    def _may_send(self, text: str, files: "list[Attachment]") -> bool:
+    async def _may_send(self, text: str, files: "list[Attachment]") -> bool:
         """Return True if a text fits into the model's window together with its files, or if the person agrees to send
         it nevertheless. Otherwise, give the text back to the prompt."""
         confirm = self.view.confirm
@@ -314,7 +376,7 @@ class ChatController:
         model = one_line(self.agent.standing().config.model)
         what = f"This text with {count(len(files), 'file')}" if files else "This text"
         question = f"{what} has ~{over.text:,} tokens{within}; {model} takes {over.limit:,}. Send it?"
-        if confirm(question):
+        if await self._do(partial(confirm, question)):
             return True
         self.view.give_back(text)
         self.view.show("(not sent)")
@@ -324,21 +386,15 @@ class ChatController:
         with self.agent.reading() as (moment, at):
             return planning(moment, at) is not None
 
-    def _answer(self, text: str | None, files: "Sequence[Attachment]" = ()) -> None:
+    async def _answer(self, text: str | None, files: "Sequence[Attachment]" = ()) -> None:
         agent, view = self.agent, self.view
         if agent.id in self.agents.working:
             view.show(f"({family.label(agent)} is at work; this waits for the end of its turn)")
         before = agent.standing().newest
-        turn = view.begin_turn()
+        turn, self._running = view.begin_turn(), True
         asking = replace(self.asking(agent), operated=turn.operated)
-        self._dropped = 0
-
-        def begin() -> Future[None]:
-            self._running = self.agents.say(agent, text, turn.shown(), asking, files)
-            return self._running
-
         try:
-            self.view.wait(begin, partial(self._cancel, partial(self.agents.cancel, agent)), self._look).result()
+            await self._while(self.agents.say(agent, text, turn.shown(), asking, files), Task.cancel)
             if turn.blank:
                 empty = (
                     "the model answered nothing"
@@ -350,9 +406,10 @@ class ChatController:
             view.show(f"({error})")
         except ContextFullError:
             self._show_full()
-        except (CancelledError, asyncio.CancelledError, TurnInterruptedError):
+        except (CancelledError, TurnInterruptedError):
+            if (chat := asyncio.current_task()) is not None and chat.cancelling():
+                raise
             turn.interrupted(kept=text is None or self._has_text(before))
-            self._tell_dropped()
         except ProviderError:
             self._failed = True
             raise
@@ -363,7 +420,7 @@ class ChatController:
                 self._give_back(text)
             raise
         finally:
-            self._running = None
+            self._running = False
             view.end_turn()
         if (state := self._new_state(before)) is not None:
             from foldmark.text.state import missing  # takes 2 ms, and few answers contain a block
@@ -388,38 +445,19 @@ class ChatController:
             since = moment.select((Segment(self.agent.id, before + 1, END),))
             return any(event.kind == "user" and event.actor == "human" for event in since)
 
-    def _wait(self, end: "Future[Any]") -> Any:
-        """Return a result from the supervisor's thread. While waiting, show the output that the thread queues. Raises
-        the thread's errors."""
-        return self.view.wait(lambda: end, self.agents.cancel_all, lambda: None).result()
-
-    def _cancel(self, end: Callable[[], object]) -> None:
-        """End the turn or the shell command on Ctrl-C, and drop the lines that wait for its end."""
-        self._dropped += len(self._waiting)
-        self._waiting.clear()
-        end()
-
-    def _tell_dropped(self) -> None:
-        if self._dropped:
-            self.view.show(f"({count(self._dropped, 'waiting line')} dropped)")
-
-    def _look(self) -> None:
-        """Read the lines typed while an answer streams: some commands run at once, everything else waits."""
-        for line in self.view.lines():
-            if runs_at_once(line):
-                self._attempt(partial(self._command, line))
-            else:
-                self._waiting.append(line)
-
     # Events of other programs
 
-    def changed(self, changes: list[Change]) -> None:
-        """Show the events that other programs have recorded in the conversation; called in its own thread."""
+    def committed(self) -> None:
+        """Show a person the events that other programs have recorded in the conversation."""
         agent = self.agent
-        timeline = [each for each in changes if each.agent_id == agent.id and not each.about_request]
-        events = [each.event_id for each in timeline if each.event_id is not None]
-        if foreign := [each for each in events if not agent.timeline.wrote(each)]:
-            self.view.follow(agent, foreign)
+        if self.view.confirm is None:
+            return
+        while (page := agent.log.changes(self._cursor, PAGE)).changes:
+            timeline = [each for each in page.changes if each.agent_id == agent.id and not each.about_request]
+            events = [each.event_id for each in timeline if each.event_id is not None]
+            if foreign := [each for each in events if not agent.timeline.wrote(each)]:
+                self.view.follow(agent, foreign)
+            self._cursor = page.cursor
 
     # Agents in the background
 

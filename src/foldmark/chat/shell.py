@@ -1,15 +1,11 @@
 """A person's shell command in a chat: `!command` runs it as the tool `bash` does, and the model sees it and its output
 with the next message. No approval is asked, because a person typed it."""
 
-from concurrent.futures import Future
-from threading import Thread
-
 from foldmark.core.request import ToolCall
 from foldmark.core.wording import title
 from foldmark.log import Agent
 from foldmark.log.live_session import check_not_live
 from foldmark.operations.effects import NOBODY
-from foldmark.sending.interruption import CURRENT, Interruption
 from foldmark.text.attachment import fenced
 from foldmark.text.mentions import SHELL
 from foldmark.tools.working.bash import BASH, BashArguments
@@ -32,19 +28,9 @@ class ShellCommand:
         assert BASH.question is not None
         BASH.question(agent, self._arguments)  # checks the command
 
-    def begin(self, interruption: Interruption) -> "Future[str]":
-        """Run the command in a thread, and return the future of its output, which raises CommandError."""
-        done: Future[str] = Future()
-
-        def run() -> None:
-            CURRENT.set(interruption)
-            try:
-                done.set_result(BASH.run(self._agent, self._arguments, NOBODY))
-            except BaseException as error:
-                done.set_exception(error)
-
-        Thread(target=run, name="foldmark-shell", daemon=True).start()
-        return done
+    def run(self) -> str:
+        """Run the command in this thread, and return its output. Raises CommandError."""
+        return BASH.run(self._agent, self._arguments, NOBODY)
 
     def message(self, output: str) -> str:
         """Return the person's message about the command and its output."""

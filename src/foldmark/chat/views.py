@@ -1,44 +1,102 @@
 """The interfaces through which the controller displays a chat: a view, and a turn shown on it."""
 
+from asyncio import Event
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
-from typing import Any, Protocol
+from concurrent.futures import CancelledError, Executor, Future
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from foldmark.chat.approvals import Approval
 from foldmark.core.ports import Progress
-from foldmark.core.request import Edge
+from foldmark.core.request import Edge, Piece, Stopped, ToolCall
 from foldmark.log import Agent, Result
-from foldmark.operations.effects import Decision, EditText
+from foldmark.operations.effects import Decision
 from foldmark.runtime.loop import Shown
+from foldmark.sending.interruption import CURRENT
+
+_T = TypeVar("_T")
+
+STOPPED = {"length": "the answer was cut off: it reached the model's output limit", "refused": "the model refused"}
+"""Messages for the stop reasons that a person should know about."""
+
+Put = Callable[[Callable[[], object]], None]
+"""Queues an action for the thread that owns the terminal, without waiting; called in any thread."""
 
 
-class TurnView(Protocol):
-    """The display of one turn while it runs; its callbacks are called in other threads. `blank` is True until something
-    is shown."""
+def awaited(answer: "Future[_T]", otherwise: _T, cancel: Callable[[], object]) -> _T:
+    """Wait for the answer to a question. If the turn is interrupted before there is one, call `cancel`, which cancels
+    the question, and return `otherwise`."""
+    with CURRENT.get().ended_by(cancel):
+        try:
+            return answer.result()
+        except CancelledError:
+            return otherwise
 
-    blank: bool
+
+class TurnView:
+    """The display of one turn while it runs. Its callbacks come from other threads; `shows`, and `interruption` for the
+    line about one, are called in that of the terminal. `blank` is True until the model has answered something."""
+
+    def __init__(self, put: Put, shows: Shown, interruption: Callable[[str], object]) -> None:
+        self.blank = True
+        self._put, self._shows, self._interruption = put, shows, interruption
+        self._receipted = False
 
     def shown(self) -> Shown:
         """Return the callbacks that show the turn."""
+        shows = self._shows
+        text, call, other, result = (
+            partial(self._take, each) for each in (shows.text, shows.call, shows.other, shows.result)
+        )
+        return Shown(text, call, other, self._take_returned, result)
 
     def operated(self, result: Result) -> None:
         """Show the receipt of an operation that the model made, instead of the call's result."""
+        self._receipted = True
+        self._put(partial(self._shows.result, result))
 
     def interrupted(self, *, kept: bool) -> None:
         """Report that the turn was interrupted; `kept` is True if any part of it was recorded."""
+        outcome = "the text so far is kept" if kept else "nothing was sent"
+        self._put(partial(self._interruption, f"(interrupted; {outcome})"))
+
+    def _take(self, show: Callable[[Any], object], what: str | ToolCall | Piece | Result) -> None:
+        match what:
+            case str():
+                says = bool(what.strip("\n"))
+            case Stopped():
+                says = what.why in STOPPED
+            case _:
+                says = isinstance(what, ToolCall | Result)
+        self.blank = self.blank and not says
+        self._put(partial(show, what))
+
+    def _take_returned(self, call: ToolCall, text: str) -> None:
+        if not self._receipted:
+            self._put(partial(self._shows.returned, call, text))
+        self._receipted = False
 
 
 class ChatView(Protocol):
     """The display of a chat, which also asks its questions: line mode or another terminal application.
 
-    `notify`, `approve` and `follow` may be called in any thread, all other methods only in the controller's. `confirm`
-    asks a command's yes-or-no question; None if no person can answer. `waiting` holds the lines that wait for the end
-    of the turn, oldest first: the controller sets it, and the view may add and remove lines.
+    Methods are called in any thread; only `confirm`, `approve` and `edit` wait for the person, and no other waits for
+    the terminal. `confirm` asks a command's yes-or-no question; None if no person can answer. `executor` runs work that
+    may ask, by default the threads of the tools. `waiting` holds the lines typed while something runs, oldest first,
+    and `woken` says that one has come: the controller sets both, and the view may add and remove lines.
     """
 
     confirm: Callable[[str], bool] | None
     waiting: deque[str]
+    woken: Event
+
+    @property
+    def executor(self) -> Executor | None:
+        """Where commands run."""
+
+    async def next_line(self) -> str | None:
+        """Return the next line that a person gives while nothing runs; None at the end of the input."""
 
     def show(self, text: str, *, error: bool = False) -> None:
         """Show a text on its own line."""
@@ -49,8 +107,8 @@ class ChatView(Protocol):
     def show_output(self, text: str) -> None:
         """Show the output of a person's shell command, which was just recorded with it as a message."""
 
-    def show_typed(self, line: str) -> None:
-        """Show a line that was typed earlier and runs now."""
+    def show_typed(self, line: str, *, waited: bool) -> None:
+        """Show a line that runs now; it was typed just now, or it has `waited`."""
 
     def give_back(self, line: str) -> None:
         """Give back a line that is not sent: it was typed before the open offer was shown, the person did not agree to
@@ -69,21 +127,8 @@ class ChatView(Protocol):
     def end_turn(self) -> None:
         """End the display of the turn, and show the notices that waited."""
 
-    def edit(self, edit: EditText) -> str | None:
-        """Let the person edit a text, and return the command that records it; None if nothing was changed."""
-
-    def lines(self) -> list[str]:
-        """Return the lines typed since the last call."""
-
-    def wait(
-        self, begin: "Callable[[], Future[Any]]", interrupted: Callable[[], object], look: Callable[[], object]
-    ) -> "Future[Any]":
-        """Call `begin`, wait for the future that it returns, and return that future. During the wait, show output that
-        other threads queue, call `look` regularly, and call `interrupted` on Ctrl-C, even if it arrives during
-        `begin`."""
-
-    def drain(self) -> None:
-        """Show output that other threads have queued."""
+    def edit(self, text: str) -> str:
+        """Let the person edit a text, and return the result. Raises FoldmarkError without a terminal."""
 
     def progress(self) -> Progress | None:
         """Return a callback that shows the progress of reading; None if no person is watching."""

@@ -285,7 +285,7 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
     For example: foldmark do default '/mark BEFORE'. NAME may be the beginning of an agent's uuid. /forget and /remember
     print a preview and change nothing: --yes, or '/agree OFFER' afterwards, carries it out.
     """
-    from foldmark.chat.lines.person import asks, edit_command
+    from foldmark.chat.lines.person import asks, edited
     from foldmark.chat.live import session_model
     from foldmark.commands import REGISTRY
     from foldmark.editing import answering
@@ -312,7 +312,8 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
         if model is not None and model.remark:
             result = replace(result, text=f"{result.text}\n{model.remark}")
         if isinstance(result.effect, EditText):
-            if not (command_line := edit_command(result.effect)):
+            if (command_line := result.effect.recorded_by(edited(result.effect.text))) is None:
+                print("Nothing was changed.")
                 return
             result = agent.do(command_line)
         if isinstance(result.effect, WaitForAgents):

@@ -43,6 +43,12 @@ class EditText(Effect, frozen=True):
     command: str
     clear: str
 
+    def recorded_by(self, edited: str) -> str | None:
+        """Return the command that records the edited text; None if nothing was changed."""
+        if edited == self.text:
+            return None
+        return f"{self.command} {edited}" if edited.strip() else self.clear
+
     def data(self) -> dict[str, Any]:
         """Return the effect as JSON, for `Result.data`."""
         return {"edit": super().data()}

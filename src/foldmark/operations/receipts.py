@@ -201,6 +201,15 @@ class Receipt(Effect, frozen=True):
         """The command that undoes the operation; None for a fork and for a redaction."""
         return f"/restore {self.event_id}" if self.operation.restorable else None
 
+    def notes(self) -> list[str]:
+        """Return the further effects on the next request, each in a few words for a person."""
+        outcome, widened = self.outcome, getattr(self.operation, "widened", ())
+        parts = [f"{len(widened)} of them for whole exchanges"] if widened else []
+        parts += outcome.thoughts.lines()
+        if outcome.cached_prefix is not None:
+            parts.append(f"{outcome.cached_prefix.percent}% of the cached prompt holds")
+        return parts + beside(outcome.shortened)
+
     def data(self) -> dict[str, Any]:
         """Return the receipt as JSON, for `Result.data`."""
         kind = operation_kind(self.operation)

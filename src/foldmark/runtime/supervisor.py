@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from foldmark.core import selections
 from foldmark.core.assembly.layers import WAITS
@@ -41,8 +41,8 @@ LOOK_SECONDS = 1.0
 """Seconds between two looks at the database for requests of other processes (interrupt, kill, mail) if nothing is
 committed."""
 
-REST_SECONDS = 0.05
-"""Minimum seconds between two looks, however much is committed."""
+REST_SECONDS = 0.1
+"""Seconds between two checks for a commit, each of which takes microseconds."""
 
 Begin = Callable[[Agent], bool]
 """Records something before an agent's model is asked in the background; returns True if there is something to ask."""
@@ -76,6 +76,10 @@ class Audience(Protocol):
         """Mail has arrived that does not wake its recipient: a person talks to it, or it was woken WAKES times."""
         return
 
+    def committed(self) -> None:
+        """Any process may have committed something."""
+        return
+
     def asking(self, agent: Agent) -> Asking:
         """Return the callbacks with which a tool of an agent in the background reaches a person."""
         return NOBODY
@@ -87,7 +91,7 @@ class NoAudience(Audience):
 
 class Supervisor:
     """Runs agents of `log`; `models` returns the provider for a model's name. An asynchronous context manager: on exit
-    every turn is interrupted, recorded and closed.
+    every turn is interrupted, recorded and closed. Tools run in `threads`.
 
     A fork that delegates something starts at once. `attended` is the agent that a person talks to, if any: mail does
     not wake it. If `takes_up` is True, delegations made in other processes are started as well: those in the current
@@ -102,7 +106,6 @@ class Supervisor:
         self._holder = log.new_id()
         self._tasks: dict[str, Task[None]] = {}
         self._hosted: dict[str, Agent] = {}
-        self._waiting: dict[str, Task[Any]] = {}
         self._started, self._leased, self._earlier = set[str](), set[str](), set[str]()
         self._changing: dict[str, int] = {}
         self._watch: Task[None] | None = None
@@ -111,8 +114,7 @@ class Supervisor:
 
     async def __aenter__(self) -> "Supervisor":
         self._loop = asyncio.get_running_loop()
-        self._threads = ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="foldmark-tool")
-        self._listening = ThreadPoolExecutor(1, thread_name_prefix="foldmark-watch")  # tools may fill the other threads
+        self.threads = ThreadPoolExecutor(2 * AT_ONCE, thread_name_prefix="foldmark-tool")
         with self.log.store.read() as moment:
             self._earlier = {each.id for each in moment.agents(unstarted=True)}
         self._commits = self.log.store.watch()
@@ -136,8 +138,7 @@ class Supervisor:
         while summaries := self._summaries.tasks:
             self._summaries.interrupt()
             await asyncio.wait(summaries)
-        self._threads.shutdown()  # their work has ended
-        self._listening.shutdown()
+        self.threads.shutdown()  # their work has ended
         await streams_closed()
 
     # Turns
@@ -165,11 +166,7 @@ class Supervisor:
         caller = asyncio.current_task()
         assert caller is not None
         while (running := self._tasks.get(agent.id)) is not None:
-            self._waiting[agent.id] = caller
-            try:
-                await asyncio.wait({running})
-            finally:
-                self._waiting.pop(agent.id, None)
+            await asyncio.wait({running})
         if text is None and not has_something(agent):
             raise CommandError(f"there is nothing to answer: no turn of {family.label(agent)} is open; give a text")
         task = asyncio.create_task(self._turn(agent, text, show, asking, _always if text is not None else begin, files))
@@ -188,14 +185,6 @@ class Supervisor:
                 end = end_of(moment, agent.id)
             why = f": {end.sentence}" if end is not None else "; what was received is kept"
             raise TurnInterruptedError(f"the turn of {family.label(agent)} was interrupted{why}") from None
-
-    def cancel(self, agent: Agent) -> None:
-        """Cancel the agent's turn; the answer so far will be recorded. If a caller of `say` is waiting for the turn to
-        end, cancel that caller instead."""
-        if (waiting := self._waiting.get(agent.id)) is not None:
-            waiting.cancel()
-        elif (task := self._tasks.get(agent.id)) is not None:
-            _cancel(task)
 
     def cancel_all(self) -> None:
         """Cancel the turns of all agents and the background work."""
@@ -249,7 +238,7 @@ class Supervisor:
             done = [operation for event in reversed(recorded) if (operation := operation_of(event)) is not None]
             return next(filter(None, map(happened, done)), None)
 
-        learned = await self._loop.run_in_executor(self._threads, wait_for, self.log.store, words, LEARN_SECONDS)
+        learned = await self._loop.run_in_executor(self.threads, wait_for, self.log.store, words, LEARN_SECONDS)
         return learned or "The context was changed"
 
     def _enter(self, agent: Agent, task: Task[None]) -> None:
@@ -279,11 +268,11 @@ class Supervisor:
             if not begins(agent):
                 return
             model = LazyProvider(partial(self._models, agent.standing().config.model))
-            await turn(agent, model, text, show, asking, lease, self._threads, files)
+            await turn(agent, model, text, show, asking, lease, self.threads, files)
         finally:
             self._leased.discard(agent.id)
             lease.give_back()
-        self._summaries.begin(agent, self._threads)
+        self._summaries.begin(agent, self.threads)
 
     # Background work
 
@@ -354,15 +343,19 @@ class Supervisor:
 
     async def _look(self) -> None:
         """Carry out requests of other processes, and renew the leases."""
-        renewed = self._loop.time()
+        renewed = looked = self._loop.time()
         while True:
-            await self._loop.run_in_executor(self._listening, self._commits.wait, LOOK_SECONDS)
             await asyncio.sleep(min(REST_SECONDS, LOOK_SECONDS))
+            now = self._loop.time()
+            if not self._commits.wait(0) and now - looked < LOOK_SECONDS:
+                continue
+            looked = now
             with suppress(FoldmarkError):  # the database is busy; the next look may succeed
-                if self._loop.time() - renewed > SECONDS / 4 and self._tasks:
+                if now - renewed > SECONDS / 4 and self._tasks:
                     renew(self.log, self._holder)
-                    renewed = self._loop.time()
+                    renewed = now
                 self._look_once()
+                self.audience.committed()
 
     def _look_once(self) -> None:
         with self.log.store.read() as moment:

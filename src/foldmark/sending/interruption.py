@@ -3,20 +3,22 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from threading import Event, Lock
 
 
 class Interruption:
-    """An interruption that cancels everything inside its `ended_by` blocks, at once or when they begin."""
+    """An interruption that cancels everything inside its `ended_by` blocks, at once or when they begin. `happened` is
+    True afterwards."""
 
     def __init__(self) -> None:
-        self._lock, self._happened = Lock(), False
+        self._lock, self.happened = Lock(), False
         self._ends: list[Callable[[], object]] = []
 
     def happen(self) -> None:
         """Cancel everything."""
         with self._lock:  # until all are cancelled: no block may leave `ended_by` before
-            self._happened = True
+            self.happened = True
             for end in self._ends:
                 end()
 
@@ -25,7 +27,7 @@ class Interruption:
         """Register `end` as the callback that cancels the block; it may be called from another thread."""
         with self._lock:
             self._ends.append(end)
-            happened = self._happened
+            happened = self.happened
         if happened:
             end()
         try:
@@ -33,6 +35,16 @@ class Interruption:
         finally:
             with self._lock:
                 self._ends.remove(end)
+
+    @contextmanager
+    def cancels(self) -> Iterator[None]:
+        """Make this cancel the current task during the block."""
+        from asyncio import current_task, get_running_loop  # takes 30 ms, and most programs have no task
+
+        task = current_task()
+        assert task is not None
+        with self.ended_by(partial(get_running_loop().call_soon_threadsafe, task.cancel)):
+            yield
 
 
 NEVER = Interruption()

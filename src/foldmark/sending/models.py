@@ -50,9 +50,7 @@ def pieces(request: "Request", given: Settings) -> "list[Piece]":
     name = _name(request)
 
     async def whole() -> "list[Piece]":
-        loop, task = asyncio.get_running_loop(), asyncio.current_task()
-        assert task is not None
-        with CURRENT.get().ended_by(partial(loop.call_soon_threadsafe, task.cancel)):
+        with CURRENT.get().cancels():
             try:
                 return await asked()
             finally:

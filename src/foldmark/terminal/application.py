@@ -1,15 +1,16 @@
-"""The application: the screen of the chat, its keys, and the thread in which the controller runs."""
+"""The application: the screen of the chat and its keys. The chat itself runs in the background."""
 
 import asyncio
 import os
+import select
 import signal
 import sys
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property, partial
 from importlib import import_module
-from threading import Thread
 from typing import ClassVar
 
 import click
@@ -19,17 +20,17 @@ from textual.events import Event, Key, Paste, Resize
 from textual.reactive import Initialize, Reactive
 from textual.screen import Screen
 from textual.theme import Theme
-from textual.widgets import Input, TextArea
+from textual.widgets import Input, OptionList, TextArea
 
 from foldmark.chat.controller import ChatController
 from foldmark.chat.conversation import Models, converse
 from foldmark.core.wording import count
 from foldmark.log import Agent
 from foldmark.rendering import harmless
+from foldmark.runtime.background import Background
 from foldmark.terminal import output, pasting
 from foldmark.terminal.chat import ChatScreen
 from foldmark.terminal.dialogs import ApprovalDialog
-from foldmark.terminal.hangup import on_hangup
 from foldmark.terminal.panels import WIDE, Panel, PanelScreen
 from foldmark.terminal.theme import DARK, LIGHT, THEMES, named
 from foldmark.terminal.view import TerminalView
@@ -56,12 +57,10 @@ def run(agent: Agent, models: Models, opening: str = "", chosen: Callable[[Agent
     try:
         application.run()
     finally:
-        application.end()
-    if application.failure is not None:
-        raise application.failure
+        code = application.end()
     if text := application.farewell:
         click.echo(harmless(text), err=bool(application.controller.broken))
-    return application.code
+    return code
 
 
 def _first_theme(app: "ChatApplication") -> str:
@@ -69,8 +68,7 @@ def _first_theme(app: "ChatApplication") -> str:
 
 
 class ChatApplication(App[None]):
-    """The chat on a full screen. Once the chat has `ended`, `code` is its exit code and `failure` is the error that
-    broke it, if any."""
+    """The chat on a full screen, until it has `ended`."""
 
     CSS_PATH = "application.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -100,14 +98,13 @@ class ChatApplication(App[None]):
         self._preferred = agent.log.given.theme
         super().__init__()
         self._chosen, self._choice = chosen, ""
-        self.code, self.ended = 0, False
-        self.failure: BaseException | None = None
+        self.ended = False
         self.chat = ChatScreen(agent, self.submit, lambda: self._view.take_back())
         self._models = models
-        self._view = TerminalView(self.chat, self._put)
+        self._view = TerminalView(self.chat, self._put, self._call)
         self.controller = ChatController(agent, self._view, opening)
         self._actions: deque[Callable[[], object]] = deque()
-        self._thread = Thread(target=self._converse, name="foldmark-chat")
+        self._background: Background[int] | None = None
         self._leaving = False
         self._ended_by = 0
 
@@ -134,18 +131,20 @@ class ChatApplication(App[None]):
         return self._view.idle
 
     def on_mount(self) -> None:
-        """Handle signals."""
+        """Handle signals, and let all screens read in one thread."""
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1, thread_name_prefix="foldmark-screen"))
         if sys.platform != "win32":
             for number in (signal.SIGTERM, signal.SIGHUP):
                 if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
-                    asyncio.get_running_loop().add_signal_handler(number, self._end_by, number)
+                    loop.add_signal_handler(number, self._end_by, number)
             if not self.is_headless:
-                on_hangup(lambda: self._put(lambda: self._end_by(signal.SIGHUP)))
+                self.set_interval(1.0, self._look_at_terminal)
 
     def on_chat_screen_ready(self) -> None:
         """Begin the chat once its screen is complete. If the person has to choose a conversation first, ask them."""
         if self._chosen is None:
-            self._thread.start()
+            self._begin()
         else:
             from foldmark.terminal.side_screens.conversations import ConversationsScreen
 
@@ -155,44 +154,58 @@ class ChatApplication(App[None]):
     def _choose(self, line: str) -> None:
         """Begin the chat in the conversation to which a command goes."""
         self._choice = line
-        self._thread.start()
+        self._begin()
 
     @property
     def _choosing(self) -> bool:
         return self._chosen is not None and not self._choice
 
+    def _look_at_terminal(self) -> None:
+        """End the chat if the terminal has hung up. A program that was started with SIGHUP ignored, as by nohup, gets
+        no signal then, and Textual reads the end of its input again and again."""
+        poll = select.poll()
+        poll.register(0, 0)  # POLLHUP is always reported
+        if any(event & select.POLLHUP for _, event in poll.poll(0)):
+            self._end_by(signal.SIGHUP)
+
     def _end_by(self, number: int) -> None:
         self._ended_by = number
-        if self._choosing:
-            self.code = 128 + number
+        if self._background is None:
             self._finish()
-        self._view.leave()
-        self._view.interrupt()
+        else:
+            self._interrupt()
+            self._background.cancel()
 
-    def end(self) -> None:
-        """Wait for the end of the chat. If it is still running, its turn is interrupted and recorded."""
-        self._view.leave()
-        if self._thread.is_alive():
-            self._view.interrupt()
-            self._thread.join()
+    def _interrupt(self) -> None:
+        self._view.drop()
+        self._call(self.controller.interrupt)
 
-    # The controller's thread
+    def end(self) -> int:
+        """Wait for the end of the chat, and return its exit code. If it is still running, its turn is interrupted and
+        recorded. Raises the error that broke it, if any."""
+        code = 0
+        if self._background is not None:
+            if not self._background.ended:
+                self._interrupt()
+                self._background.cancel()
+            with suppress(asyncio.CancelledError):
+                code = self._background.result()
+        return 128 + self._ended_by if self._ended_by else code
 
-    def _converse(self) -> None:
-        self._view.begin_work()
-        try:
-            if self._chosen is not None:
-                self.controller.start_in(self._choice)
-                self._chosen(self.controller.agent)
-            self.code = converse(
-                self.controller, self._models, self._view, self.controller.asking(self.controller.agent)
-            )
-        except BaseException as error:  # `run` raises it again
-            self.failure = error
-        finally:
-            if self._ended_by:
-                self.code = 128 + self._ended_by
-            self._put(self._finish)
+    # The chat, in its own thread
+
+    def _begin(self) -> None:
+        self._background = Background(self._converse(), partial(self._put, self._finish))
+
+    async def _converse(self) -> int:
+        if self._chosen is not None:
+            self.controller.start_in(self._choice)
+            self._chosen(self.controller.agent)
+        return await converse(self.controller, self._models)
+
+    def _call(self, action: Callable[[], object]) -> None:
+        if self._background is not None:
+            self._background.call(action)
 
     def _finish(self) -> None:
         self.ended = True
@@ -227,7 +240,7 @@ class ChatApplication(App[None]):
         elif self._choosing:
             self._finish()
         elif not self.idle:
-            self._view.interrupt()
+            self._interrupt()
         elif self.screen is self.chat and self.chat.prompt.text:
             self.chat.prompt.clear()
         elif self._leaving:
@@ -248,12 +261,16 @@ class ChatApplication(App[None]):
         if self._choosing:
             self._finish()
         if self._view.leaving:
-            self._view.interrupt()
+            self._interrupt()
         self._view.leave()
 
     def action_stop(self) -> None:
         """Interrupt the answer."""
-        self._view.interrupt()
+        self._interrupt()
+
+    def action_move(self, action: str) -> None:
+        """Move in the list of the screen (see `moves`)."""
+        getattr(self.screen.query_one(OptionList), f"action_{action}")()
 
     def action_bring_in(self) -> None:
         """Import new messages of the conversation's session."""

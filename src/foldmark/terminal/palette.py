@@ -12,7 +12,7 @@ from textual.widgets import Input, OptionList, Static
 from foldmark.chat.completion import CompletionCandidate, complete
 from foldmark.commands import REGISTRY
 from foldmark.terminal.prompt import candidate_options
-from foldmark.terminal.screens import KeyLine
+from foldmark.terminal.screens import KeyLine, moves
 
 
 def fitting(commands: Sequence[CompletionCandidate], typed: str) -> list[CompletionCandidate]:
@@ -38,12 +38,7 @@ class CommandPalette(ModalScreen[str]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "to the prompt", tooltip="put the command at the prompt", priority=True),
-        *(
-            Binding(key, f"move('{action}')", show=False, tooltip="another command", priority=True)
-            for key, action in zip(
-                ("down", "up", "pagedown", "pageup"), ("cursor_down", "cursor_up", "page_down", "page_up"), strict=True
-            )
-        ),
+        *moves("command"),
         Binding("escape", "dismiss", "back"),
     ]
 
@@ -82,10 +77,6 @@ class CommandPalette(ModalScreen[str]):
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         """Show the arguments of the highlighted command."""
         self.query_one(".usage", Static).update(self._shown[event.option_index].label)
-
-    def action_move(self, name: str) -> None:
-        """Highlight another command."""
-        getattr(self._list, f"action_{name}")()
 
     def action_choose(self) -> None:
         """Close the palette with the highlighted command as its result."""

@@ -155,8 +155,8 @@ class InputPrompt(Vertical):
         """Show the line's recipient and the open offer."""
         if agent != self._agent:
             self._resends = None
-        self._agent, self._prompting.offer = agent, offer
-        self._prompting.agent = "" if agent.parent is None else agent.id[:8]
+        self._agent = agent
+        self._prompting.show(agent, offer)
         self._name_reader()
         if offer:
             self._say(OFFERED)

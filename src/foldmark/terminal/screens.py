@@ -4,9 +4,9 @@ A screen lists its keys in `BINDINGS`, with descriptions of one or two words; a 
 line at the bottom and the screen of all keys. A key with `show=False` appears only on the latter.
 """
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
-from time import sleep
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from rich.cells import cell_len
@@ -17,7 +17,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer, Static, TextArea
 from textual.widgets._footer import FooterKey
-from textual.worker import get_current_worker
+from textual.worker import Worker, get_current_worker
 
 from foldmark.core.errors import FoldmarkError
 from foldmark.log import Agent
@@ -41,33 +41,31 @@ def read_in_thread(
     group: str = "read",
     pause: float = 0.0,
 ) -> None:
-    """Call `read` in a thread, then call `show` with its value in the application's thread.
+    """Call `read` in the thread of all readings, then call `show` with its value in the application's thread.
 
     A newer reading of the same node and group replaces an older one, whose value is not shown. Within `pause` seconds,
     the older one does not even begin. A FoldmarkError goes to `failed` as text; without `failed` it appears as a
     notification.
     """
 
-    def run() -> None:
+    async def run() -> None:
         worker = get_current_worker()
-        sleep(pause)
-        if worker.is_cancelled:
-            return
+        await asyncio.sleep(pause)
         outcome: Callable[[], object]
         try:
-            outcome = partial(show, read())
+            outcome = partial(show, await asyncio.to_thread(read))
         except FoldmarkError as error:
             outcome = partial(failed or partial(notify_error, node), str(error))
 
         def finish() -> None:
-            # Another reading may have begun, or the node may have left the screen, since the thread ended.
+            # Another reading may have begun, or the node may have left the screen, since the reading ended.
             if not worker.is_cancelled and node.is_attached:
                 outcome()
 
         node.call_later(finish)
 
     # An unexpected error in another screen must not end the chat.
-    node.run_worker(run, thread=True, exclusive=True, group=group, exit_on_error=False)
+    _: Worker[None] = node.run_worker(run, exclusive=True, group=group, exit_on_error=False)
 
 
 def notify_error(node: DOMNode, text: str) -> None:
@@ -89,6 +87,15 @@ class GoToImported(Message):
     def __init__(self, hit: "FoundHit") -> None:
         super().__init__()
         self.hit = hit
+
+
+def moves(what: str) -> list[Binding]:
+    """Return the keys that move in the list of a screen while its line has the focus; a row of the list is a `what`."""
+    keys = {"down": "cursor_down", "up": "cursor_up", "pagedown": "page_down", "pageup": "page_up"}
+    return [
+        Binding(key, f"app.move('{action}')", show=False, tooltip=f"another {what}", priority=True)
+        for key, action in keys.items()
+    ]
 
 
 LAST = ("f2", "f3", "f4", "f5", "f6", "ctrl+p", "f8", "escape", "ctrl+c", "f1")

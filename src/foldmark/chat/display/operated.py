@@ -19,7 +19,7 @@ from foldmark.core.events import (
 )
 from foldmark.core.wording import count, title
 from foldmark.operations.history import OperationEntry, ids_named
-from foldmark.operations.receipts import Receipt, beside
+from foldmark.operations.receipts import Receipt
 
 WHO = {"human": "you", "model": "the model", "system": "Foldmark"}
 """Names of the actors, for a person at the terminal."""
@@ -79,13 +79,7 @@ def receipt_line(done: Receipt) -> str:
         if size.messages:
             what = words.format(count(size.messages, "result"))
             parts.append(f"{what}: ~{brief(size.tokens)}{recorded}")
-    if widened := getattr(operation, "widened", ()):
-        parts.append(f"{len(widened)} of them for whole exchanges")
-    thoughts = ((outcome.thoughts.lost, "end", "ends"), (outcome.thoughts.returned, "count again", "counts again"))
-    parts += [f"{count(n, 'thinking block')} {one if n == 1 else many}" for n, many, one in thoughts if n]
-    if outcome.cached_prefix is not None:
-        parts.append(f"{outcome.cached_prefix.percent}% of the cached prompt holds")
-    parts += beside(outcome.shortened)
+    parts += done.notes()
     if done.back is not None:
         takes = "brings them back" if change.left.messages else "takes that back"
         parts.append(f"{done.back} {takes}")

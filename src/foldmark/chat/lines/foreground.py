@@ -1,32 +1,91 @@
-"""The main thread, which owns the terminal; other threads queue output and questions for it."""
+"""The main thread, which owns the terminal while the chat runs in the background: it prints and asks."""
 
 import signal
-from collections.abc import Callable, Iterator
-from concurrent.futures import CancelledError, Future, InvalidStateError
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor, Future, InvalidStateError
+from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
+from threading import current_thread, main_thread
 from time import monotonic
 from typing import Any, TypeVar
 
-from foldmark.sending.interruption import CURRENT
+from foldmark.chat.lines.person import at_interrupt
+from foldmark.chat.views import awaited
+from foldmark.runtime.background import Background
 
 _T = TypeVar("_T")
 
 LOOK_SECONDS = 0.05
-"""Seconds between two checks of the keyboard during a wait."""
+"""Seconds between two checks of the keyboard."""
 
 
-class Foreground:
-    """A queue of actions: any thread may add one, and the main thread carries them out in order."""
+class Foreground(Executor):
+    """A queue of actions: any thread may add one, and `run` carries them out in order in the main thread.
+
+    As an executor, it carries out work that reads from the terminal, or that Ctrl-C ends with KeyboardInterrupt.
+    """
 
     def __init__(self) -> None:
         self._actions: SimpleQueue[Callable[[], object]] = SimpleQueue()
-        self._asked: Future[Any] | None = None
+        self._doing: Future[Any] | None = None
+        self._background: Background[Any] | None = None
+        self._interrupted: Callable[[], object] = lambda: None
+
+    def run(
+        self,
+        work: Coroutine[Any, Any, _T],
+        interrupted: Callable[[], object],
+        typed: Callable[[], object] = lambda: None,
+    ) -> _T:
+        """Carry out actions until the coroutine `work`, which runs in the background, has ended; return its result.
+
+        Ctrl-C calls `interrupted` on the coroutine's loop. `typed` is called every LOOK_SECONDS to check the keyboard.
+        An exception in this thread, such as that of a signal, cancels the coroutine and is raised after its end.
+        """
+        self._interrupted = interrupted
+        with at_interrupt(lambda *_: self._interrupt()):
+            self._background = background = Background(work, partial(self.put, lambda: None))
+            try:
+                look = monotonic() + LOOK_SECONDS
+                while not background.ended:
+                    with suppress(Empty):
+                        self._actions.get(timeout=LOOK_SECONDS)()
+                    if monotonic() >= look:  # even while an answer keeps streaming
+                        typed()
+                        look = monotonic() + LOOK_SECONDS
+                self.drain()
+            except BaseException:
+                self._interrupt()
+                background.cancel()
+                with suppress(BaseException):
+                    background.result()
+                raise
+            return background.result()
+
+    def call(self, action: Callable[[], object]) -> None:
+        """Call an action on the loop of the coroutine that runs; called in any thread."""
+        if self._background is not None:
+            self._background.call(action)
+
+    def _interrupt(self) -> None:
+        self.call(self._interrupted)
 
     def put(self, action: Callable[[], object]) -> None:
-        """Queue an action for the main thread."""
+        """Queue an action."""
         self._actions.put(action)
+
+    def drain(self) -> None:
+        """Carry out the queued actions."""
+        with suppress(Empty):
+            while True:
+                self._actions.get_nowait()()
+
+    def submit(self, work: Callable[..., _T], /, *given: Any, **named: Any) -> "Future[_T]":
+        """Queue work, and return the future of its result."""
+        done: Future[_T] = Future()
+        self.put(partial(self._do, partial(work, *given, **named), done))
+        return done
 
     def ask(
         self,
@@ -35,94 +94,38 @@ class Foreground:
         announce: Callable[[], object] = lambda: None,
         withdraw: Callable[[], object] = lambda: None,
     ) -> _T:
-        """Ask a question in the main thread and wait for the answer; call this from another thread. `announce` is
-        called once the question is queued, and `withdraw` if the turn is interrupted while the question is being asked.
+        """Ask a question and wait for the answer. `announce` is called once the question is queued, and `withdraw` if
+        the turn is interrupted while the question is being asked.
 
         Return `otherwise` if the turn is interrupted before there is an answer, or if the person presses Ctrl-C.
         """
-        answer: Future[_T] = Future()
-        self.put(partial(self._put, question, otherwise, answer))
+        if current_thread() is main_thread():  # in the middle of work that was submitted
+            return question()
+        answer = self.submit(question)
         announce()
 
         def cancel() -> None:
-            if answer.cancel() and self._asked is answer:
+            if answer.cancel() and self._doing is answer:
                 withdraw()
 
-        with CURRENT.get().ended_by(cancel):
-            try:
-                return answer.result()
-            except CancelledError:
-                return otherwise
-
-    def drain(self) -> None:
-        """Carry out the queued actions."""
-        with suppress(Empty):
-            while True:
-                self._actions.get_nowait()()
-
-    def until(
-        self, begin: "Callable[[], Future[Any]]", interrupted: Callable[[], object], typed: Callable[[], object]
-    ) -> "Future[Any]":
-        """Carry out actions until the future that `begin` returns is done, and return that future.
-
-        Ctrl-C calls `interrupted`. `typed` is called every LOOK_SECONDS to check the keyboard.
-        """
-        begun = pressed = False
-
-        def interrupt(*_: object) -> None:
-            nonlocal pressed
-            pressed = True
-            if begun:  # nothing to interrupt before that
-                interrupted()
-
-        # Ctrl-C may arrive as soon as work begins, so install the handler first.
-        with at_interrupt(interrupt):
-            end = begin()
-            begun = True
-            if pressed:
-                interrupted()
-            end.add_done_callback(lambda _: self.put(lambda: None))
-            look = monotonic() + LOOK_SECONDS
-            while not end.done():
-                with suppress(Empty):
-                    self._actions.get(timeout=LOOK_SECONDS)()
-                if monotonic() >= look:  # even while an answer keeps streaming
-                    typed()
-                    look = monotonic() + LOOK_SECONDS
-            self.drain()
-        return end
-
-    def _put(self, question: Callable[[], _T], otherwise: _T, answer: "Future[_T]") -> None:
-        self._asked = answer
         try:
-            if not answer.cancelled():
-                said = _answered(question, otherwise)
-                with suppress(InvalidStateError):  # no thread waits for it any more: the turn was interrupted
-                    answer.set_result(said)
+            return awaited(answer, otherwise, cancel)
+        except KeyboardInterrupt:
+            self._interrupt()
+            return otherwise
+
+    def _do(self, work: Callable[[], _T], done: "Future[_T]") -> None:
+        if done.cancelled():
+            return
+        self._doing = done
+        try:
+            with at_interrupt(signal.default_int_handler):
+                result = work()
+        except (Exception, KeyboardInterrupt) as error:
+            end = partial(done.set_exception, error)
+        else:
+            end = partial(done.set_result, result)
         finally:
-            self._asked = None
-
-
-def _answered(question: Callable[[], _T], otherwise: _T) -> _T:
-    before = signal.getsignal(signal.SIGINT)
-    try:
-        with at_interrupt(signal.default_int_handler):
-            return question()
-    except KeyboardInterrupt:
-        if callable(before) and before is not signal.default_int_handler:
-            before(signal.SIGINT, None)
-        return otherwise
-
-
-@contextmanager
-def at_interrupt(handler: Callable[[int, Any], object]) -> Iterator[None]:
-    """Call `handler` on Ctrl-C during the block. Outside the main thread, do nothing."""
-    try:
-        before = signal.signal(signal.SIGINT, handler)
-    except ValueError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+            self._doing = None
+        with suppress(InvalidStateError):  # nobody waits for it any more: the turn was interrupted
+            end()

@@ -32,6 +32,10 @@ class Prompting:
     agent = offer = ""
     reader: Agent | None = None
 
+    def show(self, agent: Agent, offer: str) -> None:
+        """Show an agent and its open offer from the next line on."""
+        self.agent, self.offer, self.reader = "" if agent.parent is None else agent.id[:8], offer, agent
+
     @property
     def prompt(self) -> str:
         """The prompt as it is shown."""

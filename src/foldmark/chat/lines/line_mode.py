@@ -1,25 +1,25 @@
 """The line-by-line chat, on a terminal or a pipe: prints the controller's output and questions."""
 
 import sys
+from asyncio import Event
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future
 from functools import partial
-from typing import Any
 
 from foldmark.chat.approvals import Approval
 from foldmark.chat.controller import ChatController
 from foldmark.chat.conversation import Models, converse
 from foldmark.chat.lines.foreground import Foreground
 from foldmark.chat.lines.keyboard import ScriptedLines, TakenError, Typed
-from foldmark.chat.lines.person import ANSWERS, copied, decides, edit_command, show_text
+from foldmark.chat.lines.person import ANSWERS, copied, decides, edited, show_text
 from foldmark.chat.lines.screen import Screen, last_turns, moved_to, news, news_elsewhere
 from foldmark.chat.live import is_live
 from foldmark.core.ports import Progress
 from foldmark.core.request import Edge
 from foldmark.log import Agent, Result
-from foldmark.operations.effects import Asking, CopyText, Decision, EditText
+from foldmark.operations.effects import CopyText, Decision
 from foldmark.rendering import counter, fitted, harmless, result_text
+from foldmark.runtime.loop import in_thread
 
 
 def chat(
@@ -32,43 +32,63 @@ def chat(
     """Chat line by line, as `converse` does. `ask` asks the person a command's question; None without a person.
     `opening` is shown first."""
     keyboard = lines if isinstance(lines, Typed | ScriptedLines) else ScriptedLines(lines)
-    first = Asking(approve=lambda asked: decides(asked.tool, asked)) if ask else Asking()
     view = LineView(keyboard, ask)
     controller = ChatController(agent, view, opening)
-    code = converse(controller, models, keyboard, first)
+
+    def typed() -> None:
+        if view.look():
+            view.executor.call(controller.woken.set)
+
+    code = view.executor.run(converse(controller, models), controller.interrupt, typed)
     if text := controller.farewell:
-        view.show(text)
+        print(fitted(harmless(text)))
     return code
 
 
 class LineView:
-    """The controller's view as printed lines. Other threads queue their output for the main thread, which owns the
-    terminal."""
+    """The controller's view as printed lines. `executor` is the main thread, which owns the terminal: everything else
+    is queued for it."""
 
-    def __init__(self, keyboard: Typed | ScriptedLines, confirm: Callable[[str], bool] | None) -> None:
-        self.confirm = confirm
-        self.waiting: deque[str] = deque()
-        self._keyboard, self._front = keyboard, Foreground()
-        self._screen = Screen(self._front.put)
+    waiting: deque[str]
+    woken: Event
+
+    def __init__(self, keyboard: Typed | ScriptedLines, ask: Callable[[str], bool] | None) -> None:
+        self.executor = Foreground()
+        self.confirm = None if ask is None else lambda question: self.executor.ask(partial(ask, question), False)
+        self._keyboard, self._lines = keyboard, iter(keyboard)
+        self._put = self.executor.put
+        self._screen = Screen(self._put)
         self._streaming = self._asked = False
         self._notices: deque[str] = deque()
         self._done: set[int] = set()
         self._edge: int | None = None
 
+    async def next_line(self) -> str | None:
+        """Read a line at the prompt."""
+        line: str | None = await in_thread(self.executor, lambda: next(self._lines, None))
+        if line == "":  # a question has taken the prompt, and may keep a line for the conversation
+            await in_thread(self.executor, lambda: None)
+        return line
+
     def show(self, text: str, *, error: bool = False) -> None:
         """Print a text on its own line; errors go to standard error."""
+        self._put(partial(self._show, text, error=error))
+
+    def _show(self, text: str, *, error: bool = False) -> None:
         self._screen.end_line()
         stream = sys.stderr if error else sys.stdout
         print(fitted(harmless(text), stream), file=stream, flush=True)
 
     def show_result(self, result: Result) -> None:
         """Print a result; a long one opens in an editor or a pager. A text to copy goes to a terminal's clipboard."""
-        if isinstance(result.effect, CopyText) and sys.stdout.isatty():
-            self.show(copied(result.effect))
-            return
         if result.event_id is not None:
             self._done.add(result.event_id)
-        if text := result_text(result):
+        self._put(partial(self._show_result, result))
+
+    def _show_result(self, result: Result) -> None:
+        if isinstance(result.effect, CopyText) and sys.stdout.isatty():
+            self._show(copied(result.effect))
+        elif text := result_text(result):
             self._screen.end_line()
             show_text(text)
 
@@ -76,68 +96,75 @@ class LineView:
         """Print the output."""
         self.show(text)
 
-    def show_typed(self, line: str) -> None:
-        """Print a line after the prompt."""
-        print(f"{self._keyboard.prompt}{harmless(line)}", flush=True)
+    def show_typed(self, line: str, *, waited: bool) -> None:
+        """Print a line that has waited after the prompt; the terminal has shown any other."""
+        if waited:
+            self._put(lambda: print(f"{self._keyboard.prompt}{harmless(line)}", flush=True))
 
     def give_back(self, line: str) -> None:
         """Put a line that was not sent at the next prompt."""
-        where = "it is back at the prompt" if self._keyboard.put_back(line) else f"it was: {line}"
-        self.show(f"(not sent; {where})")
+
+        def give() -> None:
+            where = "it is back at the prompt" if self._keyboard.put_back(line) else f"it was: {line}"
+            self._show(f"(not sent; {where})")
+
+        self._put(give)
 
     def show_context(self, agent: Agent, edge: Edge, fullness: str, *, turns: bool) -> None:
         """Print as many of the newest turns as fit the screen, or the rule if the window has moved, then the meter."""
-        if turns and (shown := last_turns(agent, edge)):
-            print(shown)
-        elif not turns and edge.before and edge.first != self._edge:
-            print(moved_to(agent, edge))
+        if turns:
+            shown = last_turns(agent, edge)
+        else:
+            shown = moved_to(agent, edge) if edge.before and edge.first != self._edge else ""
         self._edge = edge.first
+        if shown:
+            self._put(partial(print, shown))
         self.show(fullness)
 
     def show_prompt(self, agent: Agent, offer: str) -> None:
         """Show the agent and the offer in the prompt."""
-        self._keyboard.agent, self._keyboard.offer = "" if agent.parent is None else agent.id[:8], offer
-        self._keyboard.reader = agent
+        self._put(partial(self._keyboard.show, agent, offer))
 
     def begin_turn(self) -> Screen:
         """Begin a turn with a new `Screen`."""
-        self._screen, self._streaming = Screen(self._front.put), True
-        return self._screen
+        screen = Screen(self._put)
+        self._put(partial(self._begin_turn, screen))
+        return screen
+
+    def _begin_turn(self, screen: Screen) -> None:
+        self._screen, self._streaming = screen, True
 
     def end_turn(self) -> None:
         """End the line and print the notices that waited for the end of the turn."""
+        self._put(self._end_turn)
+
+    def _end_turn(self) -> None:
         self._screen.end_line()
         self._streaming = self._asked = False
         while self._notices:
             print(fitted(self._notices.popleft()), flush=True)
 
-    def edit(self, edit: EditText) -> str | None:
+    def edit(self, text: str) -> str:
         """Let the person edit a text in `$EDITOR`."""
-        return edit_command(edit)
+        return edited(text)
 
-    def lines(self) -> list[str]:
-        """Return the lines typed since the last call, except blank lines and late answers."""
-        return [line for line in self._keyboard.ahead() if line.strip() and not self._is_late_answer(line)]
-
-    def wait(
-        self, begin: "Callable[[], Future[Any]]", interrupted: Callable[[], object], look: Callable[[], object]
-    ) -> "Future[Any]":
-        """Wait in the main thread."""
-        return self._front.until(begin, interrupted, look)
-
-    def drain(self) -> None:
-        """Show output that other threads have queued."""
-        self._front.drain()
+    def look(self) -> bool:
+        """While an answer streams, accept the lines typed since the last call, except blank lines and late answers.
+        Return True if there are any."""
+        typed = self._keyboard.ahead() if self._streaming else []
+        lines = [line for line in typed if line.strip() and not self._is_late_answer(line)]
+        self.waiting.extend(lines)
+        return bool(lines)
 
     def progress(self) -> Progress | None:
         """Return a counter on standard error."""
         return counter("reading:")
 
     def notify(self, text: str) -> None:
-        """Print a line above the prompt, or after the streaming answer; called in any thread."""
+        """Print a line above the prompt, or after the streaming answer."""
         text = harmless(text)
         if not self._keyboard.notice(fitted(text)):
-            self._front.put(partial(self._print_notice, text))
+            self._put(partial(self._print_notice, text))
             self._keyboard.take()  # the prompt may be back, and would first wait for a line
 
     def _print_notice(self, text: str) -> None:
@@ -147,18 +174,14 @@ class LineView:
             print(fitted(text), flush=True)
 
     def follow(self, agent: Agent, events: Sequence[int]) -> None:
-        """Print the new messages of a live session, or what another program has done in the conversation; called in any
-        thread."""
-        self._front.put(partial(self._print_news, agent, events))
-        self._keyboard.take()
-
-    def _print_news(self, agent: Agent, events: Sequence[int]) -> None:
+        """Print the new messages of a live session, or what another program has done in the conversation."""
         new = [each for each in events if each not in self._done]
-        for line in news(agent, new) if is_live(agent) else news_elsewhere(agent, new):
-            self._screen.line(line)
+        if lines := [*(news if is_live(agent) else news_elsewhere)(agent, new)]:
+            self._put(lambda: self._screen.line("\n".join(lines)))
+            self._keyboard.take()
 
     def approve(self, approval: Approval) -> Decision:
-        """Ask in the main thread, in place of the prompt; called in the tool's thread."""
+        """Ask in place of the prompt."""
 
         def ask() -> Decision:
             self._screen.end_line()
@@ -172,7 +195,7 @@ class LineView:
                 print("\n(the question is withdrawn: its turn has ended)", flush=True)
                 return "no"
 
-        return self._front.ask(ask, "no", self._keyboard.take, self._keyboard.withdraw)
+        return self.executor.ask(ask, "no", self._keyboard.take, self._keyboard.withdraw)
 
     def _is_late_answer(self, line: str) -> bool:
         """Return True and print a note if a line answers a question of this turn that has closed or has not opened yet.

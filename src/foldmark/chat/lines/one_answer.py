@@ -1,9 +1,7 @@
 """One answer without a chat: for `foldmark ask`, and for a command of `foldmark do` after which the model is asked."""
 
-import asyncio
 import sys
-from concurrent.futures import CancelledError, Future
-from typing import Any
+from asyncio import CancelledError
 
 from msgspec.structs import replace
 
@@ -11,20 +9,20 @@ from foldmark.chat.approvals import Approval
 from foldmark.chat.conversation import Models
 from foldmark.chat.lines.foreground import Foreground
 from foldmark.chat.lines.person import answer_beside_output, decides
-from foldmark.chat.lines.screen import STOPPED, Put, Screen
+from foldmark.chat.lines.screen import Screen
+from foldmark.chat.views import STOPPED, Put
 from foldmark.core.request import Piece, Stopped
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking, Decision, Permission
-from foldmark.runtime.background import Background
-from foldmark.runtime.supervisor import TurnInterruptedError
+from foldmark.runtime.supervisor import Supervisor, TurnInterruptedError
+from foldmark.sending.interruption import Interruption
 
 
 def answer(agent: Agent, models: Models, asking: Asking, text: str | None = None, *, shown: bool) -> None:
     """Let the model answer a text, or without one in the open turn, without a chat. Raises FoldmarkError, and
     KeyboardInterrupt after Ctrl-C."""
     front = Foreground()
-    screen = Screen(front.put if shown else lambda _: None)
-    _answer(agent, models, text, asking, front, screen)
+    _answer(agent, models, text, asking, front, Screen(front.put if shown else lambda _: None))
 
 
 def answer_prompt(
@@ -52,26 +50,23 @@ def answer_prompt(
 
 def _answer(agent: Agent, models: Models, text: str | None, asking: Asking, front: Foreground, screen: Screen) -> None:
     """Run one turn, and end all work with it. Ctrl-C keeps the text so far, and raises KeyboardInterrupt."""
-    pressed = False
+    pressed = Interruption()
 
-    def begin() -> "Future[Any]":
-        return agents.say(agent, text, screen.shown(), replace(asking, operated=screen.operated))
+    async def turn() -> None:
+        agents = Supervisor(agent.log, models)
+        agents.attended, agents.takes_up = agent.id, False
+        async with agents:
+            with pressed.cancels():
+                await agents.say(agent, text, screen.shown(), replace(asking, operated=screen.operated))
 
-    def interrupt() -> None:
-        nonlocal pressed
-        pressed = True
-        agents.cancel(agent)
-
-    with Background(agent.log, models) as agents:
-        agents.attend(agent, takes_up=False)
-        try:
-            front.until(begin, interrupt, lambda: None).result()
-        except (CancelledError, asyncio.CancelledError, TurnInterruptedError):
-            if not pressed:
-                raise
-            raise KeyboardInterrupt from None
-        finally:
-            screen.end_line()
+    try:
+        front.run(turn(), pressed.happen)
+    except (CancelledError, TurnInterruptedError):
+        if not pressed.happened:
+            raise
+        raise KeyboardInterrupt from None
+    finally:
+        screen.end_line()
 
 
 class AnswerScreen(Screen):
@@ -99,9 +94,8 @@ class AnswerScreen(Screen):
         text = self._line_feeds + piece
         piece = text.rstrip("\n")
         self._line_feeds = text[len(piece) :]
-        if piece and self._printed:
+        if self._printed:
             super()._text(piece)
-        self.blank = self.blank and not piece
 
     def _other(self, piece: Piece) -> None:
         if isinstance(piece, Stopped):

@@ -3,17 +3,19 @@
 import base64
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import click
 
 from foldmark.core.errors import FoldmarkError
-from foldmark.operations.effects import CopyText, Decision, EditText, Permission
+from foldmark.operations.effects import CopyText, Decision, Permission
 from foldmark.rendering import fitted, harmless
 
 
@@ -89,18 +91,6 @@ def copied(copy: CopyText) -> str:
     return copy.done
 
 
-def edit_command(edit: EditText) -> str | None:
-    """Let the person edit `edit.text` in `$EDITOR`. Return the command that records the result; None if unchanged.
-
-    Raises FoldmarkError without a terminal.
-    """
-    changed = edited(edit.text)
-    if changed == edit.text:
-        print("Nothing was changed.")
-        return None
-    return f"{edit.command} {changed}" if changed.strip() else edit.clear
-
-
 def edited(text: str) -> str:
     """Let the person edit a text in `$EDITOR`, and return the result. Raises FoldmarkError without a terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -109,8 +99,6 @@ def edited(text: str) -> str:
 
 
 def _edit(text: str) -> str:
-    from foldmark.chat.lines.foreground import at_interrupt  # takes 5 ms, and `foldmark do` rarely edits
-
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
     with tempfile.TemporaryDirectory(prefix="foldmark-") as folder:
         file = Path(folder) / "foldmark.md"
@@ -125,3 +113,17 @@ def _edit(text: str) -> str:
         if code:
             raise FoldmarkError(f"the editor '{editor}' ended with {code}; nothing was changed")
         return file.read_text(encoding="utf-8", errors="replace").rstrip("\n")
+
+
+@contextmanager
+def at_interrupt(handler: Callable[[int, Any], object]) -> Iterator[None]:
+    """Call `handler` on Ctrl-C during the block. Outside the main thread, do nothing."""
+    try:
+        before = signal.signal(signal.SIGINT, handler)
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

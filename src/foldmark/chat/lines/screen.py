@@ -4,7 +4,7 @@ new line."""
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import TextIO
@@ -12,6 +12,7 @@ from typing import TextIO
 from foldmark.chat.display.operated import line
 from foldmark.chat.lines.keyboard import PROMPT
 from foldmark.chat.live import fullness
+from foldmark.chat.views import STOPPED, Put, TurnView
 from foldmark.core import selections
 from foldmark.core.events import ANSWER_KINDS, MESSAGE_KINDS, Event
 from foldmark.core.request import Edge, Piece, Stopped, ToolCall, Usage, Waiting
@@ -30,41 +31,22 @@ CALL_CHARACTERS = 100
 """Maximum number of characters shown of a tool call's arguments."""
 RESULT_LINES, RESULT_CHARACTERS = 3, 300
 """Maximum number of lines and characters shown of a tool's result."""
-STOPPED = {"length": "the answer was cut off: it reached the model's output limit", "refused": "the model refused"}
-"""Messages for the stop reasons that a person should know about."""
-
 OTHER_LINES = 6
 """Lines of the screen reserved for the greeting, the meter and the prompt."""
 RULE_COLUMNS = 80
 """Width of a rule without a terminal, in columns."""
 
-Put = Callable[[Callable[[], object]], None]
-"""Runs a function that prints, in the thread that owns the terminal."""
 
-
-class Screen:
-    """Shows a turn as it runs. Everything except the text of the answer goes to `notes`, by default to standard output
+class Screen(TurnView):
+    """Prints a turn as it runs. Everything except the text of the answer goes to `notes`, by default to standard output
     as well."""
 
     def __init__(self, put: Put, notes: TextIO | None = None) -> None:
-        self.blank = True
-        self._put, self._notes = put, notes
-        self._mid_line = self._receipted = False
+        shows = Shown(self._text, self._call, self._other, self._returned, self._result)
+        super().__init__(put, shows, self._interrupted)
+        self._notes = notes
+        self._mid_line = False
         self._wrapping = Wrapping(0)
-
-    def shown(self) -> Shown:
-        """Return the callbacks for the turn, which runs in another thread; they print through `put`."""
-        return Shown(
-            lambda text: self._put(partial(self._text, text)),
-            lambda call: self._put(partial(self._call, call)),
-            lambda piece: self._put(partial(self._other, piece)),
-            returned=lambda _, text: self._put(partial(self._returned, text)),
-            result=lambda result: self._put(partial(self._result, result)),
-        )
-
-    def operated(self, result: Result) -> None:
-        """Print the receipt of an operation that the model made, instead of the call's result."""
-        self._put(partial(self._receipt, result))
 
     def end_line(self) -> None:
         """Start a new line unless the current one is empty."""
@@ -79,35 +61,27 @@ class Screen:
         self.end_line()
         print(fitted(text, self._notes), file=self._notes, flush=True)
 
-    def interrupted(self, *, kept: bool = True) -> None:
-        """Report that the turn was interrupted; the terminal has just echoed ^C. Without `kept`, nothing was sent."""
+    def _interrupted(self, text: str) -> None:
+        # The terminal has just echoed ^C.
         if rest := self._wrapping.flush():
             print(rest, end="")
-        print(f"\n(interrupted; {'the text so far is kept' if kept else 'nothing was sent'})", flush=True)
+        print(f"\n{text}", flush=True)
         self._mid_line, self._wrapping = False, Wrapping(0)
 
     def _text(self, piece: str) -> None:
         if piece:
             if not self._mid_line:
                 self._wrapping = Wrapping(columns(sys.stdout))
-            self._mid_line, self.blank = not piece.endswith("\n"), False  # before a signal may end the program
+            self._mid_line = not piece.endswith("\n")  # before a signal may end the program
             print(self._wrapping.feed(harmless(piece)), end="", flush=True)
 
     def _call(self, call: ToolCall) -> None:
-        self.blank = self._receipted = False
         self.line(call_line(call.name, json_line(call.args)))
 
-    def _returned(self, text: str) -> None:
-        if not self._receipted:
-            self.line(result_lines(text))
-        self._receipted = False
-
-    def _receipt(self, result: Result) -> None:
-        self._receipted = True
-        self.line(result_text(result))
+    def _returned(self, _: ToolCall, text: str) -> None:
+        self.line(result_lines(text))
 
     def _result(self, result: Result) -> None:
-        self.blank = False
         self.line(result_text(result))
 
     def _other(self, piece: Piece) -> None:
@@ -118,7 +92,6 @@ class Screen:
                 when = f" in {piece.seconds:.0f} s" if piece.seconds else ""
                 print(fitted(f"({reason}; asking again{when})", sys.stderr), file=sys.stderr, flush=True)
             case _ if text := remark(piece):
-                self.blank = self.blank and not isinstance(piece, Stopped)
                 self.line(harmless(text))
             case _:
                 pass

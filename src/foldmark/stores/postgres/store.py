@@ -97,7 +97,7 @@ class PostgresWatch:
         self._commits, self._pool, self._closed = commits, pool, False
         self._lock = Lock()
         self._db: psycopg.Connection[Row] | None = self._listen()
-        self._state = self._look()
+        self._state, self._next_look = self._look(), monotonic() + LOOK_SECONDS
         self._awake, self._waker = socket.socketpair()
         for end in (self._awake, self._waker):
             end.setblocking(False)
@@ -108,20 +108,19 @@ class PostgresWatch:
     def wait(self, seconds: float) -> bool:
         end = monotonic() + seconds
         with self._lock:
-            look = monotonic() + LOOK_SECONDS
             while not self._closed:
                 if self._was_woken():
                     return True
                 now = monotonic()
-                if now >= look:
-                    look = now + LOOK_SECONDS
+                if now >= self._next_look:
+                    self._next_look = now + LOOK_SECONDS
                     if (state := self._look()) != self._state:
                         self._state = state
                         return True
                 if now >= end:
                     return False
                 sources: list[Any] = [self._awake] if self._db is None else [self._awake, self._db.fileno()]
-                select.select(sources, [], [], min(end, look) - now)
+                select.select(sources, [], [], min(end, self._next_look) - now)
             return False
 
     def close(self) -> None:

@@ -15,7 +15,7 @@ from foldmark.core.wording import count, one_line
 from foldmark.log import Agent
 from foldmark.rendering import harmless
 from foldmark.terminal.panels import fill
-from foldmark.terminal.screens import ContextScreen, Submit, read_in_thread
+from foldmark.terminal.screens import ContextScreen, Submit, moves, read_in_thread
 
 HINT = "type to filter, or the name of a new conversation"
 NEW = "new"
@@ -34,12 +34,7 @@ class ConversationsScreen(ContextScreen):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "open", tooltip="open the conversation, or start the new one", priority=True),
-        *(
-            Binding(key, f"move('{action}')", show=False, tooltip="another conversation", priority=True)
-            for key, action in zip(
-                ("down", "up", "pagedown", "pageup"), ("cursor_down", "cursor_up", "page_down", "page_up"), strict=True
-            )
-        ),
+        *moves("conversation"),
     ]
 
     def __init__(self, agent: Agent, submit: Submit, *, opened: bool = True) -> None:
@@ -98,10 +93,6 @@ class ConversationsScreen(ContextScreen):
         self.query_one("#about", Static).update(harmless(text))
 
     # Keys
-
-    def action_move(self, action: str) -> None:
-        """Move to another row."""
-        getattr(self.query_one(OptionList), f"action_{action}")()
 
     def on_option_list_option_selected(self) -> None:
         """Open the row that was clicked."""

@@ -5,14 +5,13 @@ The input line accepts the arguments of `/recall`. The filter keys write their f
 
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 from weakref import WeakKeyDictionary
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.timer import Timer
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -30,7 +29,7 @@ from foldmark.core.search import Excerpt, PassageMessage, passage_lines
 from foldmark.core.wording import one_line
 from foldmark.log import Agent, Log
 from foldmark.rendering import harmless
-from foldmark.terminal.screens import ContextScreen, GoTo, GoToImported, Submit, read_in_thread
+from foldmark.terminal.screens import ContextScreen, GoTo, GoToImported, Submit, moves, read_in_thread
 
 PAUSE = 0.15
 """Seconds without a key before a search begins."""
@@ -39,8 +38,6 @@ AROUND, MOST_AROUND, BESIDE = 3, 200, 2000
 """Messages on each side of a hit, at first and at most, and the maximum characters of each."""
 
 HINT = "words, “phrases”, beginnings as in migrat*, and the filters of /recall: --role user --since 2026-01-31 …"
-
-_T = TypeVar("_T")
 
 _SEARCHED: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
 """The latest search line of each log."""
@@ -62,19 +59,12 @@ class FindScreen(ContextScreen):
         Binding("ctrl+t", "cycle('time')", "time", tooltip="filter: since when", priority=True),
         Binding("ctrl+o", "cycle('agent')", "this agent", tooltip="filter: this agent alone", priority=True),
         Binding("ctrl+s", "cycle('place')", "where", tooltip="filter: in a context, out, archived", priority=True),
-        *(
-            Binding(key, f"move('{action}')", show=False, tooltip="another hit", priority=True)
-            for key, action in zip(
-                ("down", "up", "pagedown", "pageup"), ("cursor_down", "cursor_up", "page_down", "page_up"), strict=True
-            )
-        ),
+        *moves("hit"),
     ]
 
     def __init__(self, agent: Agent, submit: Submit) -> None:
         super().__init__(agent, submit)
         self._hits: tuple[FoundHit, ...] = ()
-        self._pause: Timer | None = None
-        self._searching = False
         self._searched: str | None = None
 
     def compose(self) -> ComposeResult:
@@ -99,30 +89,16 @@ class FindScreen(ContextScreen):
 
     def on_input_changed(self) -> None:
         """Search once the person pauses."""
-        if self._pause is not None:
-            self._pause.stop()
-        self._pause = self.set_timer(PAUSE, self._search)
+        self._search(PAUSE)
 
-    def _search(self) -> None:
-        """Search for the current line. While a search runs, the next one waits; only the newest line is searched."""
+    def _search(self, pause: float = 0.0) -> None:
+        """Search for the current line, unless the person types on. On an error, the previous hits stay: an option may
+        be incomplete so far."""
         line = _SEARCHED[self.agent.log] = self.query_one(Input).value
-        if self._searching or line == self._searched:
-            return
-        self._searched = line
-        if line.strip():
-            self._searching = True
-            # On an error, keep the previous hits: an option may be incomplete so far.
-            show, fail = partial(self._end_search, self._show), partial(self._end_search, self._tell)
-            read_in_thread(self, partial(find, self.agent, line), show, failed=fail)
-        else:
-            self._show(Found((), ""))
-
-    def _end_search(self, show: Callable[[_T], object], found: _T) -> None:
-        self._searching = False
-        if self.query_one(Input).value == self._searched:
-            show(found)
-        else:
-            self._search()  # the person has typed more, or the log has changed
+        if line != self._searched:
+            self._searched = line
+            read = partial(find, self.agent, line) if line.strip() else lambda: Found((), "")
+            read_in_thread(self, read, self._show, failed=self._tell, pause=pause)
 
     def _show(self, found: Found) -> None:
         hits = self.query_one(OptionList)
@@ -147,10 +123,6 @@ class FindScreen(ContextScreen):
             return
         line.value = value
         line.cursor_position = len(value)
-
-    def action_move(self, action: str) -> None:
-        """Move to another hit."""
-        getattr(self.query_one(OptionList), f"action_{action}")()
 
     def on_option_list_option_selected(self) -> None:
         """Open the hit that was clicked."""

@@ -4,7 +4,6 @@ changes."""
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from threading import Lock
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -63,7 +62,6 @@ class TimeScreen(ContextScreen):
     def __init__(self, agent: Agent, submit: Submit) -> None:
         super().__init__(agent, submit)
         self._moves: deque[Move] = deque()
-        self._moving = Lock()
         self._line: MomentList | None = None
         self._at = 0
         self._second: int | None = None
@@ -100,12 +98,11 @@ class TimeScreen(ContextScreen):
     def _moved(self, agent: Agent) -> tuple[MomentList, Past | None]:
         """Apply the pending moves and return the resulting moment; called in a thread."""
         line = self._line or timeline(agent)
-        with self._moving:  # an earlier reading that was replaced is still running in its thread
-            if not self._at:
-                self._moves.append(MOVES["newest"])
-            while self._moves:
-                self._at = self._moves.popleft()(agent, line, self._at)
-            at = self._at
+        if not self._at:
+            self._moves.append(MOVES["newest"])
+        while self._moves:
+            self._at = self._moves.popleft()(agent, line, self._at)
+        at = self._at
         replaced = get_current_worker().is_cancelled
         found = past(agent, line, at, self._second, request=self._request) if at and not replaced else None
         return line, found
