@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from foldmark.core.wording import one_line
 from foldmark.live.clients.dialect import ClientRequest, TypedPrompt
-from foldmark.live.leaving_out import asked_in
 from foldmark.live.prompts import command_in, is_command
+from foldmark.overlay.ledger import asked_in
 from foldmark.text.queued import unjoined
 from foldmark.wires.parts import ResultMessage
 

@@ -14,10 +14,10 @@ from typing import Any
 from foldmark.core.segments import contains
 from foldmark.live import prompts
 from foldmark.live.asking import AskedCommand, AskedFor, in_doubt
-from foldmark.live.clients.dialect import ClientMessage
 from foldmark.live.recording import Recorder
 from foldmark.live.transcript import ClientTranscript
 from foldmark.log import Log
+from foldmark.overlay.pieces import ClientMessage
 from foldmark.rendering import harmless
 from foldmark.stores.waiting import PATIENCE
 from foldmark.wires.parts import Part

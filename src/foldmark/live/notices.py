@@ -7,10 +7,11 @@ agent ends, the line at the end has it. Each is given once.
 import logging
 from collections.abc import Mapping, Sequence
 
-from foldmark.live.clients.dialect import ClientMessage, ClientRequest, MisplacedError
+from foldmark.live.clients.dialect import ClientRequest
 from foldmark.live.live_agent import IdleCompaction
 from foldmark.live.prompts import is_not_done
 from foldmark.live.transcript import ClientTranscript
+from foldmark.overlay.pieces import ClientMessage, MisplacedError
 
 LOG = logging.getLogger(__name__)
 

@@ -16,16 +16,10 @@ from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
 from foldmark.core.wording import nearest, one_line
 from foldmark.editing import answering
 from foldmark.live import lists
-from foldmark.live.clients.dialect import (
-    ClientDialect,
-    ClientMessage,
-    ClientRequest,
-    SentMessage,
-    TypedPrompt,
-    decoded,
-)
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest, TypedPrompt
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking, AskModel, EditText, Result, RunAgent, WaitForAgents
+from foldmark.overlay.pieces import ClientMessage, SentMessage, decoded
 from foldmark.rendering import harmless, result_text
 from foldmark.text.choosing import Choice
 from foldmark.text.consent import Answer, Look, No, Yes, read

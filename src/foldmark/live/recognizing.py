@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from foldmark.core.assembly.caching import common_length
-from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, SentMessage, decoded
-from foldmark.live.leaving_out import KnownMessage
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest
+from foldmark.overlay.ledger import KnownMessage
+from foldmark.overlay.pieces import ClientMessage, SentMessage, decoded
 
 _SEAM = re.compile(rb'\\n"(?=[,}])')
 """The line feed that Claude Code puts behind a text that another one follows in the same message."""

@@ -23,11 +23,10 @@ from foldmark.cost.spending import lifetime_of
 from foldmark.live import notices, prompts
 from foldmark.live.answering import Answering
 from foldmark.live.asking import AskedFor, asked_in_request
-from foldmark.live.clients.dialect import ClientDialect, ClientRequest, MisplacedError
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest
 from foldmark.live.clients.reading import RequestReader
 from foldmark.live.evicting import Evictor
 from foldmark.live.executing import Executor
-from foldmark.live.leaving_out import EditedMessages, KnownMessage, edited, repeated, without_own
 from foldmark.live.live_agent import AnyProgram, LiveAgent
 from foldmark.live.other_programs import Asked, OtherPrograms, answer_of
 from foldmark.live.quoted import LeftMessages
@@ -38,6 +37,9 @@ from foldmark.live.transcript import ClientTranscript, binds, named_transcript, 
 from foldmark.live.unnamed import UnnamedSessions, UnnamedSubAgents
 from foldmark.live.wires import wires_of
 from foldmark.log import Log
+from foldmark.overlay.edit import EditedMessages, edited, without_own
+from foldmark.overlay.ledger import KnownMessage, repeated
+from foldmark.overlay.pieces import MisplacedError
 from foldmark.request.client_sizes import LOCAL
 from foldmark.sending.models import CLIENT
 from foldmark.wires.parts import TextMessage
@@ -369,7 +371,7 @@ class Sessions:
             return EditedMessages([each.raw for each in request.sent], "", changed=False)
         view = transcript.context_view(seen, request.messages, binds(self._log, dialect, model))
         try:
-            made = edited(dialect, request.sent, known, view, transcript.edit_memory if inserts else None)
+            made = edited(dialect, request.sent, known, view)
         except MisplacedError as error:
             if not inserts:
                 raise

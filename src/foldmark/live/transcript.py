@@ -20,8 +20,7 @@ from foldmark.core.events import Fork
 from foldmark.core.segments import END
 from foldmark.cost.ledger import EditShares, Ledger, answered, counted, ledger_in, shares_in
 from foldmark.editing.evicting import evict
-from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
-from foldmark.live.leaving_out import TOLD, KnownMessage, ranges
+from foldmark.live.clients.dialect import ClientAnswer, ClientDialect
 from foldmark.live.prompts import as_sent
 from foldmark.live.recognizing import injected_data, injected_in, thoughts_data, thoughts_in
 from foldmark.live.sizes import PassedOn, sizes
@@ -29,12 +28,13 @@ from foldmark.live.status import taken_out
 from foldmark.live.view import TranscriptView
 from foldmark.log import Agent, Log, Result
 from foldmark.log.live_session import client_session
-from foldmark.operations.decide import exactly
+from foldmark.overlay.ledger import TOLD, KnownMessage, append_part, followed, leave, ledger_data
+from foldmark.overlay.pieces import ClientMessage
 from foldmark.request.client_requests import LEFT
 from foldmark.request.client_sizes import LOCAL, REFUSED, SENT
 from foldmark.request.passed_requests import gateway_record
 from foldmark.request.usage import usage_data, usage_of
-from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
+from foldmark.wires.parts import CallMessage, Part, TextMessage
 
 T = TypeVar("T")
 C = TypeVar("C", bound="ClientTranscript")
@@ -271,11 +271,11 @@ class ClientTranscript(TranscriptView):
         self._note(at, added, more)
 
     def _leave(self, gone: list[int]) -> None:
-        """Remove exactly these events from the context: whole exchanges could include messages still being sent."""
+        """Remove these events from the context, and end the turn of a person's or a model's message among them."""
         told = {id for each in self.known for id in each.told}
         if not told.issuperset(gone):
             self.agent.end_turn(interrupted=True)
-        self.agent.operate(lambda moment, at: exactly(moment, at, gone), actor="system", reason=LEFT)
+        leave(self.agent, gone, LEFT)
 
     def _append(self, message: ClientMessage, local: Sequence[int] = ()) -> tuple[int, ...]:
         """Record a message except for the blocks `local`, and return the event of each block."""
@@ -317,19 +317,8 @@ class ClientTranscript(TranscriptView):
         )
 
     def _append_part(self, part: Part) -> int:
-        event_id = self._append_event(part)
+        event_id = append_part(self.agent, part, self.dialect.dialect)
         return TOLD - event_id if part.kind == "client" else event_id
-
-    def _append_event(self, part: Part) -> int:
-        agent, dialect = self.agent, self.dialect.dialect
-        if isinstance(part, CallMessage):
-            return agent.append_tool_call(part.name, part.args, call_id=part.call_id, dialect=dialect, data=part.data)
-        if isinstance(part, ResultMessage):
-            return agent.append_tool_result(
-                part.call_id, part.text, dialect=dialect, is_error=part.is_error, data=part.data
-            )
-        # Verbatim: a state block at the end of a message does not come from a model of this conversation.
-        return agent.append(part.kind, part.text, data=part.data, dialect=dialect, verbatim=True)
 
     def _take_answer(self, passed: PassedOn, answer: ClientAnswer) -> None:
         agent, ledger, shares = self.agent, self.ledger, self.edit_shares
@@ -364,15 +353,11 @@ class ClientTranscript(TranscriptView):
     def _note(
         self,
         places: Sequence[int],
-        added: Iterable[KnownMessage],
+        added: Sequence[KnownMessage],
         more: Mapping[str, Any] | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        new = list(added)
-        about = {"kept": ranges(places), "added": [[each.key, *each.ids] for each in new]}
-        if told := [[at, *each.told] for at, each in enumerate(new) if each.told]:
-            about["told"] = told
-        self._record({**about, **(more or {})}, ledger)
+        self._record({**ledger_data(places, added), **(more or {})}, ledger)
 
     def _record(self, about: dict[str, Any], ledger: Ledger | None = None) -> None:
         about = {**about, "sums": (ledger or self.ledger).data()}  # the newest record carries the sums
@@ -413,11 +398,8 @@ class ClientTranscript(TranscriptView):
             self.injected = {**self.injected, **injected_in(about)}
         if "thoughts" in about:
             self.thoughts = {**self.thoughts, **thoughts_in(about)}
-        before = self.known
-        known = [before[place] for first, last in about["kept"] for place in range(first, last + 1)]
-        told = {at: tuple(ids) for at, *ids in about.get("told", ())}
-        known += [KnownMessage(key, tuple(ids), told.get(at, ())) for at, (key, *ids) in enumerate(about["added"])]
-        if sum(last - first + 1 for first, last in about["kept"]) < len(before):
+        before, known = self.known, followed(self.known, about)
+        if len(known) - len(about["added"]) < len(before):
             sent = {id for each in known for id in each.ids}
             gone = (id for each in before for id in each.ids if id > 0 and id not in sent)
             self.left = {**self.left, **dict.fromkeys(gone)}

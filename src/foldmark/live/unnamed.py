@@ -13,11 +13,12 @@ unless it repeats a request whose answer did not arrive.
 from collections.abc import Iterator, Sequence
 
 from foldmark.core.assembly.caching import common_length
-from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest
 from foldmark.live.status import first_keys
 from foldmark.live.transcript import ClientTranscript, sub_agent
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session
+from foldmark.overlay.pieces import ClientMessage
 
 _SEARCHED = 50
 """Number of newest conversations to search for a resumed one."""

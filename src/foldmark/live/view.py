@@ -20,12 +20,14 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains
 from foldmark.live.asking import AskedFor, asked_line
-from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage, ClientRequest, decoded, text_of
-from foldmark.live.leaving_out import ContextView, EditMemory, KnownMessage, aligned, asked_in
+from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientRequest
 from foldmark.live.prompts import command_in, is_not_done
 from foldmark.live.recognizing import Injected, Thoughts, recognized
 from foldmark.live.sizes import PassedOn
 from foldmark.log import Agent
+from foldmark.overlay.edit import ContextView
+from foldmark.overlay.ledger import KnownMessage, aligned, asked_in
+from foldmark.overlay.pieces import ClientMessage, decoded, text_of
 from foldmark.request.client_sizes import LOCAL, Shown
 from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
@@ -80,7 +82,6 @@ class TranscriptView:
         self.unanswered: AskedFor | None = None
         self.failed = False
         self.unsaid, self.shows, self.whole = "", False, False
-        self.edit_memory = EditMemory()
         self._agent = agent
         self._idle_since = -QUEUED_SECONDS
         self._at: Standing | None = None
@@ -153,7 +154,7 @@ class TranscriptView:
         shown = Shown("", ()) if seen is None else Shown(seen.at.record.id, seen.at.fold.segments)
         evicted, inserted = ({}, ()) if seen is None else (seen.evicted, seen.inserted)
         notice = partial(self.notice, messages)
-        return ContextView(shown.shows, evicted, inserted, binds, self.bound, notice, shown.segments)
+        return ContextView(shown.shows, evicted, inserted, binds, self.bound, notice)
 
     def expected(self, messages: Sequence[ClientMessage], sign: str) -> list[KnownMessage]:
         """Return an entry for each message of a request, as far as it is recorded. Commands to Foldmark and its replies

@@ -13,13 +13,15 @@ from foldmark.chat.display.turns import ContextTurns, context_turns
 from foldmark.cost.spending import lifetime_of
 from foldmark.live import prompts
 from foldmark.live.clients.anthropic import ANTHROPIC
-from foldmark.live.clients.dialect import ClientMessage, ClientRequest, RequestHead, SentMessage
-from foldmark.live.leaving_out import EditedMessages, KnownMessage, edited
+from foldmark.live.clients.dialect import ClientRequest, RequestHead
 from foldmark.live.sizes import PassedOn
 from foldmark.live.transcript import binds, named_transcript
 from foldmark.log import Agent, Log
 from foldmark.mod.rows import ASKED, Place, Row, Rows, without_asked, without_repeated
 from foldmark.mod.transcript import ModTranscript, answered_message
+from foldmark.overlay.edit import EditedMessages, edited
+from foldmark.overlay.ledger import KnownMessage
+from foldmark.overlay.pieces import ClientMessage, SentMessage
 from foldmark.request.client_sizes import LOCAL
 from foldmark.request.standing import Standing
 from foldmark.settings.given import Value

@@ -17,10 +17,10 @@ from foldmark.core import selections
 from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
 from foldmark.core.request import Request
 from foldmark.cost.messages import SENT, Place
-from foldmark.live.clients.dialect import MisplacedError
 from foldmark.log import Agent, Log
 from foldmark.mod.conversation import SIGN, GatewayConversation, ModConversation, SessionConversation, open_for_mod
 from foldmark.operations.history import operations
+from foldmark.overlay.pieces import MisplacedError
 from foldmark.sending.models import CLIENT
 from foldmark.sessions.hook import live_state
 from foldmark.sessions.hook.process import SessionState

@@ -18,8 +18,8 @@ import msgspec
 
 from foldmark.formats.claude.told import is_injected
 from foldmark.live.clients.anthropic import ANTHROPIC
-from foldmark.live.clients.dialect import SentMessage, decoded
-from foldmark.live.leaving_out import EditedMessages
+from foldmark.overlay.edit import EditedMessages
+from foldmark.overlay.pieces import SentMessage, decoded
 from foldmark.wires.anthropic import RESULT, USE
 
 Row = Mapping[str, Any]

@@ -13,13 +13,14 @@ from foldmark.core import selections
 from foldmark.core.assembly.eviction import client_placeholder
 from foldmark.core.events import Event
 from foldmark.core.segments import contains
-from foldmark.live.clients.dialect import ClientDialect, ClientMessage, decoded
-from foldmark.live.leaving_out import KnownMessage
+from foldmark.live.clients.dialect import ClientDialect
 from foldmark.live.recognizing import injected_data, thoughts_data
 from foldmark.live.sizes import PassedOn
 from foldmark.live.transcript import ClientTranscript
 from foldmark.live.view import Seen
 from foldmark.mod.rows import OPENING, Content, content_of, text_of
+from foldmark.overlay.ledger import KnownMessage
+from foldmark.overlay.pieces import ClientMessage, decoded
 from foldmark.request.client_sizes import LOCAL
 from foldmark.wires.anthropic import result_block
 from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage

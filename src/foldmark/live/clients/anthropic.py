@@ -16,20 +16,10 @@ from foldmark.dialects.anthropic import thinking
 from foldmark.dialects.anthropic.messages import parse
 from foldmark.live.clients import answers, queued_blocks
 from foldmark.live.clients.checking import check_alternating, check_begun_by_user
-from foldmark.live.clients.dialect import (
-    ClientAnswer,
-    ClientBody,
-    ClientMessage,
-    ClientRequest,
-    MisplacedError,
-    RequestHead,
-    TypedPrompt,
-    decoded,
-    key_of,
-    plain,
-)
+from foldmark.live.clients.dialect import ClientAnswer, ClientBody, ClientRequest, RequestHead, TypedPrompt, plain
 from foldmark.live.clients.roles import RoleClient, RoleMessage
 from foldmark.live.clients.weaving import MessageWeaver, Weaver
+from foldmark.overlay.pieces import ClientMessage, MisplacedError, decoded, key_of
 from foldmark.wires.anthropic import (
     RESULT,
     THINKING,

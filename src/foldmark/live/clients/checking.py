@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from foldmark.core.wording import count
-from foldmark.live.clients.dialect import ClientMessage, MisplacedError
+from foldmark.overlay.pieces import ClientMessage, MisplacedError
 
 
 def check_directly_answered(messages: Iterable[ClientMessage]) -> None:

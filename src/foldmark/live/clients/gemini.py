@@ -22,20 +22,11 @@ from foldmark.core.request import Request
 from foldmark.dialects.gemini.contents import first_candidate, parse, parts_of
 from foldmark.live.clients import answers
 from foldmark.live.clients.checking import check_alternating, check_begun_by_user, check_directly_answered
-from foldmark.live.clients.dialect import (
-    ClientAnswer,
-    ClientBody,
-    ClientMessage,
-    ClientRequest,
-    RequestHead,
-    TypedPrompt,
-    decoded,
-    key_of,
-    plain,
-)
+from foldmark.live.clients.dialect import ClientAnswer, ClientBody, ClientRequest, RequestHead, TypedPrompt, plain
 from foldmark.live.clients.joined_texts import JoiningClient
 from foldmark.live.clients.roles import RoleClient, RoleMessage
 from foldmark.live.clients.weaving import ContentsWeaver, Weaver
+from foldmark.overlay.pieces import ClientMessage, decoded, key_of
 from foldmark.text.queued import JOIN
 from foldmark.wires import gemini
 from foldmark.wires.gemini import CALL, RESPONSE

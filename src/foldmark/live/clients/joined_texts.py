@@ -12,8 +12,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, SentMessage, TypedPrompt, decoded
+from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, TypedPrompt
 from foldmark.live.clients.weaving import BEHIND
+from foldmark.overlay.pieces import SentMessage, decoded
 from foldmark.text import queued
 from foldmark.wires.parts import TextMessage
 

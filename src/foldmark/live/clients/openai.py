@@ -23,17 +23,13 @@ from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
     ClientDialect,
-    ClientMessage,
     ClientRequest,
     RequestHead,
-    SentMessage,
     TypedPrompt,
-    decoded,
-    items_of,
-    key_of,
     plain,
 )
 from foldmark.live.clients.weaving import ResponseWeaver, Weaver
+from foldmark.overlay.pieces import ClientMessage, SentMessage, decoded, items_of, key_of
 from foldmark.text import queued
 from foldmark.wires import responses
 from foldmark.wires.lenient_json import as_text, objects_in

@@ -21,20 +21,16 @@ from foldmark.live.clients.checking import check_directly_answered
 from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
-    ClientMessage,
     ClientRequest,
     RequestHead,
-    SentMessage,
     TypedPrompt,
-    decoded,
-    items_of,
-    key_of,
     plain,
     typed_prompt,
 )
 from foldmark.live.clients.joined_texts import JoiningClient
 from foldmark.live.clients.openai import LONG_CACHES
 from foldmark.live.clients.weaving import CompletionWeaver, Weaver
+from foldmark.overlay.pieces import ClientMessage, SentMessage, decoded, items_of, key_of
 from foldmark.text.queued import JOIN, received
 from foldmark.wires import chat
 from foldmark.wires.lenient_json import as_text, objects_in

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from foldmark.live.clients.dialect import decoded
+from foldmark.overlay.pieces import decoded
 from foldmark.text import queued
 from foldmark.text.queued import TextPart
 from foldmark.wires.parts import TextMessage

@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from foldmark.live.clients.dialect import ClientDialect, ClientRequest, SentMessage, without_surrogates
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest
+from foldmark.overlay.pieces import SentMessage, without_surrogates
 
 _REMEMBERED = 8
 

@@ -8,14 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.core.events import Event
-from foldmark.live.clients.dialect import (
-    ClientDialect,
-    ClientMessage,
-    SentMessage,
-    TypedPrompt,
-    typed_prompt,
-    without_surrogates,
-)
+from foldmark.live.clients.dialect import ClientDialect, TypedPrompt, typed_prompt
+from foldmark.overlay.pieces import ClientMessage, SentMessage, without_surrogates
 
 
 class RoleClient(ClientDialect):

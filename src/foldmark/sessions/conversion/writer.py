@@ -25,6 +25,7 @@ from foldmark.formats.session_format import SessionFormat
 from foldmark.log import Agent
 from foldmark.operations import decide, summaries
 from foldmark.operations.notices import awaiting, shown
+from foldmark.overlay.ledger import append_part, leave
 from foldmark.request.exchanges import ranges_of
 from foldmark.request.standing import Standing
 from foldmark.sessions.conversion.imported import ImportedLine, ImportedSession, packed
@@ -390,16 +391,12 @@ class ImportWriter:
     def _leave(self, events: list[int], reason: str) -> int:
         """Remove events, and the results of the calls among them, from the context. Return the id of the operation, or
         0 if none of them was in the context."""
-        done = 0
         visible = self._agent.standing().visible
         with self._agent.log.store.read() as moment:
             calls = [each for each in moment.lookup(events) if each.kind == "tool_call"]
             events = sorted({*events, *(each.id for each in moment.results(calls))})
         events = [event_id for event_id in events if contains(visible, self._agent.id, event_id)]
-        if events:
-            decision = partial(decide.exactly, ids=events)
-            done = self._agent.operate(decision, actor="system", reason=reason).event_id
-        return done
+        return leave(self._agent, events, reason) if events else 0
 
     def _restore(self, operation: int, reason: str) -> None:
         """Undo an operation, unless it does not exist or a person has undone it."""
@@ -473,18 +470,9 @@ class ImportWriter:
         return tuple(before.items())
 
     def _append(self, part: Part, time: datetime | None) -> int:
-        agent, dialect = self._agent, self._format.dialect
         if isinstance(part, CallMessage):
             self._calls.add(part.call_id)
-            return agent.append_tool_call(
-                part.name, part.args, call_id=part.call_id, dialect=dialect, created_at=time, data=part.data
-            )
-        if isinstance(part, ResultMessage):
-            return agent.append_tool_result(
-                part.call_id, part.text, dialect=dialect, is_error=part.is_error, created_at=time, data=part.data
-            )
-        # Verbatim, because a state block at the end of a message is not from this conversation's model.
-        return agent.append(part.kind, part.text, created_at=time, data=part.data, dialect=dialect, verbatim=True)
+        return append_part(self._agent, part, self._format.dialect, time)
 
     def _keep(self, record: SessionRecord, time: datetime | None) -> int:
         data = {"source": self._format.name, "type": record.type, "record": record.value}

@@ -11,33 +11,12 @@ once and for all: they stay, and `ClientDialect.joined` finds their place.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from hashlib import blake2b
 from typing import NamedTuple
 
-from msgspec import Struct
-
-from foldmark.core.assembly.caching import common_length
-from foldmark.live.clients.dialect import ClientDialect, ClientMessage, MisplacedError, SentMessage, decoded
+from foldmark.overlay.ledger import KnownMessage
+from foldmark.overlay.pieces import ClientMessage, MisplacedError, PieceForm, SentMessage, decoded
 from foldmark.request.client_sizes import LOCAL
-
-TOLD = LOCAL
-"""Below it are the events of blocks that the client itself wrote, as they are appended."""
-
-
-class KnownMessage(Struct, frozen=True, gc=False):
-    """A message that the client sends, as the log knows it: its key and the event id of each block, 0 for a block
-    that no operation changes. `told` are the events of blocks that the client itself wrote: they always stay."""
-
-    key: str
-    ids: tuple[int, ...] = ()
-    told: tuple[int, ...] = ()
-
-    @classmethod
-    def of(cls, key: str, ids: Sequence[int]) -> "KnownMessage":
-        """Return a message with these events of its blocks, in which `TOLD` - id stands for one that always stays."""
-        told = tuple(TOLD - id for id in ids if id < TOLD)
-        return cls(key, tuple(id if id >= TOLD else 0 for id in ids), told)
 
 
 class ContextView(NamedTuple):
@@ -45,8 +24,8 @@ class ContextView(NamedTuple):
     each evicted result, `inserted` (in order) the messages to put before the first message with a later event. `binds`
     is True if the model binds thinking, `bound` has the prefix that the thinking of an answer is bound to, by the
     answer's key. `notice` returns the text for a result, by the id of its call, which has left, and by its own event or
-    0; the block is replaced by it. Two views whose `key` is equal show the same events; None if that is not known.
-    `stands` has the place of each summary that the client sends itself: the first event that it replaces."""
+    0; the block is replaced by it. `stands` has the place of each summary that the client sends itself: the
+    first event that it replaces."""
 
     shows: Callable[[int], bool]
     evicted: Mapping[int, str]
@@ -54,7 +33,6 @@ class ContextView(NamedTuple):
     binds: bool = False
     bound: Mapping[str, str] = {}
     notice: Callable[[str, int], str] = lambda call, event_id: ""
-    key: object = None
     stands: Mapping[int, int] = {}
 
 
@@ -69,7 +47,7 @@ class EditedMessages(NamedTuple):
 
 
 class _Progress:
-    """The edit of the first messages of a request: the messages to send instead, and the state for the next ones.
+    """The edit of the first messages of a transcript: the messages to send instead, and the state for the next ones.
 
     `ours` and `theirs` are digests of the sent and of the client's messages, if the model binds thinking. `waiting`
     lists the messages to insert later, `gone` the ids of calls that have left.
@@ -79,15 +57,9 @@ class _Progress:
         self.ours, self.theirs = blake2b(digest_size=16), blake2b(digest_size=16)
         self.found: list[SentMessage] = []
         self.waiting, self.gone = list(view.inserted), set[str]()
-        self.changed = self.noticed = False  # the second one: a notice has taken the place of a result
+        self.changed = False
         self.begun = False  # an answer has come
         self.alone = self.lost = False  # the message before has left; the system messages that follow it leave as well
-
-    def copied(self) -> "_Progress":
-        made = copy(self)
-        made.ours, made.theirs, made.found = self.ours.copy(), self.theirs.copy(), self.found.copy()
-        made.waiting, made.gone = self.waiting.copy(), self.gone.copy()
-        return made
 
     def add(self, one: SentMessage, view: ContextView) -> None:
         self.found.append(one)
@@ -95,57 +67,16 @@ class _Progress:
             self.ours.update(one.message.key.encode())
 
 
-class EditMemory:
-    """The edit of the newest request of a transcript, up to some place. As long as the context shows the same, the same
-    messages are edited alike: the edit of the next request goes on from there."""
-
-    def __init__(self) -> None:
-        self._sent: Sequence[SentMessage] = ()
-        self._known: Sequence[KnownMessage] = ()
-        self._shown: object = None
-        self._bound: dict[str, str | None] = {}
-        self._begun: tuple[int, _Progress] | None = None
-
-    def begin(
-        self, sent: Sequence[SentMessage], known: Sequence[KnownMessage], view: ContextView
-    ) -> tuple[int, _Progress, int]:
-        """Return the first place to edit, the edit of what precedes it, and the place up to which this request and the
-        one before are edited alike. The last message is never among these: some rules apply to it only."""
-        shown = None if view.key is None else (view.key, view.evicted, view.inserted, view.binds)
-        alike = shown is not None and shown == self._shown
-        alike = alike and all(view.bound.get(key) == prefix for key, prefix in self._bound.items())
-        same = min(common_length(sent, self._sent), common_length(known, self._known), len(sent) - 1) if alike else 0
-        self._sent, self._known, self._shown = sent, known, shown
-        if self._begun is not None and self._begun[0] > same:
-            self._begun = None
-        first, done = self._begun or (0, _Progress(view))
-        return first, done.copied(), same
-
-    def note(self, place: int, progress: _Progress, view: ContextView) -> None:
-        """Remember the edit of what precedes a place."""
-        if progress.noticed:  # a notice depends on more than the messages
-            self._begun = None
-            return
-        self._begun = place, progress.copied()
-        keys = [each.message.key for each in self._sent[:place] if each.message.thinks] if view.binds else []
-        self._bound = {key: view.bound.get(key) for key in keys}
-
-
 def edited(
-    dialect: ClientDialect,
+    dialect: PieceForm,
     sent: Sequence[SentMessage],
     known: Sequence[KnownMessage],
     view: ContextView,
-    memory: EditMemory | None = None,
 ) -> EditedMessages:
-    """Return the messages to send instead of `sent`; `known` has an entry for each. `memory` holds the edit of
-    the transcript's previous request. Raises MisplacedError."""
-    memory = memory or EditMemory()
-    first, done, same = memory.begin(sent, known, view)
-    for place in range(first, len(sent)):
-        if first < place == same:
-            memory.note(place, done, view)
-        _edit(dialect, sent[place], known[place], view, done, last=place == len(sent) - 1)
+    """Return the messages to send instead of `sent`; `known` has an entry for each. Raises MisplacedError."""
+    done = _Progress(view)
+    for place, (one, each) in enumerate(zip(sent, known, strict=True), 1):
+        _edit(dialect, one, each, view, done, last=place == len(sent))
     found = done.found
     if _first_role(found) == "assistant" and _first_role(sent) != "assistant":
         found.insert(0, SentMessage(dialect.opening, dialect.read(dialect.opening)))
@@ -158,11 +89,11 @@ def edited(
 
 
 def without_own(
-    dialect: ClientDialect, sent: Sequence[SentMessage], known: Sequence[KnownMessage], view: ContextView
+    dialect: PieceForm, sent: Sequence[SentMessage], known: Sequence[KnownMessage], view: ContextView
 ) -> EditedMessages:
     """Return the messages to send if the operations cannot be applied to them: everything but commands to Foldmark and
     its replies. If not even these can be left out, the client's own messages."""
-    everything = view._replace(shows=lambda event_id: event_id != LOCAL, evicted={}, inserted=(), key=None)
+    everything = view._replace(shows=lambda event_id: event_id != LOCAL, evicted={}, inserted=())
     try:
         return edited(dialect, sent, known, everything)._replace(whole=True)
     except MisplacedError:
@@ -170,7 +101,7 @@ def without_own(
 
 
 def _edit(
-    dialect: ClientDialect, one: SentMessage, known: KnownMessage, view: ContextView, done: _Progress, *, last: bool
+    dialect: PieceForm, one: SentMessage, known: KnownMessage, view: ContextView, done: _Progress, *, last: bool
 ) -> None:
     """Edit the next message; `last` is True for the last one."""
     raw, message, _ = one
@@ -191,7 +122,6 @@ def _edit(
         kept = _kept(dialect, raw, message, known, view)
     if kept is not None and not done.gone.isdisjoint(message.results):
         kept = _noticed(dialect, kept, message, known, view, done.gone)
-        done.noticed = True
     elif kept is None:
         done.gone.update(message.calls)
     elif message.calls:
@@ -220,7 +150,7 @@ def _first_role(messages: Sequence[SentMessage]) -> str:
     return next((message.role for _, message, *_ in messages if message.role != "system"), "")
 
 
-def _check(dialect: ClientDialect, sent: Sequence[SentMessage], found: Sequence[SentMessage]) -> None:
+def _check(dialect: PieceForm, sent: Sequence[SentMessage], found: Sequence[SentMessage]) -> None:
     """Raise MisplacedError for edited messages that the provider refuses although it takes those that the client has
     sent. If it may refuse these, too, the edit is not the cause, and holds."""
     own = set(map(id, sent))
@@ -241,35 +171,20 @@ def _check(dialect: ClientDialect, sent: Sequence[SentMessage], found: Sequence[
         raise
 
 
-def repeated(known: Sequence[KnownMessage], keys: Sequence[str]) -> list[KnownMessage]:
-    """Return an entry for each message of a request outside the conversation that repeats a part of it in order: its
-    beginning if both begin with the same message, otherwise its newest part."""
-    from difflib import SequenceMatcher
-
-    begins = bool(known) and list(keys[:1]) == [known[0].key]
-    before, after = list(known) if begins else list(known)[::-1], list(keys) if begins else list(keys)[::-1]
-    found = [KnownMessage(key) for key in after]
-    # Among equal messages, the matcher prefers the first ones.
-    for begin, at, size in SequenceMatcher(None, [each.key for each in before], after, False).get_matching_blocks():
-        found[at : at + size] = before[begin : begin + size]
-    return found if begins else found[::-1]
-
-
 def _kept(
-    dialect: ClientDialect, raw: bytes, message: ClientMessage, known: KnownMessage, view: ContextView
+    dialect: PieceForm, raw: bytes, message: ClientMessage, known: KnownMessage, view: ContextView
 ) -> bytes | None:
     """Return a message without the blocks that have left; the same object if nothing changes, None if nothing stays."""
     ids, shows, evicted = known.ids, view.shows, view.evicted
-    for id in ids:
-        if id and (id in evicted or not shows(id)):
-            break
-    else:
+    if not any(id and (id in evicted or not shows(id)) for id in ids):
         return raw
-    blocks = dialect.blocks(raw)
-    if len(blocks) != len(ids):
+    if len(message.blocks) != len(ids):
         ids = _placed(dialect, message, ids, shows)
-        if len(blocks) != len(ids):
+        if len(message.blocks) != len(ids):
             return raw
+    if all(id and not shows(id) for id in ids):
+        return None
+    blocks = dialect.blocks(raw)
     stays = dialect.kept(blocks, [not id or shows(id) for id in ids])
     left = [
         dialect.placeholder(decoded(block), evicted[id]) if id in evicted else block
@@ -280,7 +195,7 @@ def _kept(
 
 
 def _placed(
-    dialect: ClientDialect, message: ClientMessage, ids: tuple[int, ...], shows: Callable[[int], bool]
+    dialect: PieceForm, message: ClientMessage, ids: tuple[int, ...], shows: Callable[[int], bool]
 ) -> tuple[int, ...]:
     """Return the event of each block of a message that the client has divided differently since it was recorded: in
     order, or the first event for all blocks if all have left. Empty if they cannot be matched."""
@@ -295,7 +210,7 @@ def _placed(
 
 
 def _noticed(
-    dialect: ClientDialect, kept: bytes, message: ClientMessage, known: KnownMessage, view: ContextView, gone: set[str]
+    dialect: PieceForm, kept: bytes, message: ClientMessage, known: KnownMessage, view: ContextView, gone: set[str]
 ) -> bytes | None:
     """Return a message with a notice in place of each result whose call has left."""
     ids = dict(zip(message.results, [id for id in known.ids if id], strict=False))
@@ -310,12 +225,12 @@ def _noticed(
     return dialect.rewritten(kept, left) if left else None
 
 
-def _without_thinking(dialect: ClientDialect, kept: bytes) -> bytes | None:
+def _without_thinking(dialect: PieceForm, kept: bytes) -> bytes | None:
     left = [block for block in dialect.blocks(kept) if not dialect.is_thinking(decoded(block))]
     return dialect.rewritten(kept, left) if left else None
 
 
-def _move(dialect: ClientDialect, found: list[SentMessage], mark: bytes) -> None:
+def _move(dialect: PieceForm, found: list[SentMessage], mark: bytes) -> None:
     """Put a cache mark on the newest message that can carry it."""
     for at in range(len(found) - 1, -1, -1):
         raw, message, *_ = found[at]
@@ -324,54 +239,3 @@ def _move(dialect: ClientDialect, found: list[SentMessage], mark: bytes) -> None
         if (made := dialect.marked(raw, mark)) is not None:
             found[at] = SentMessage(made, message)
             return
-
-
-def aligned(known: Sequence[KnownMessage], messages: Sequence[ClientMessage], asked: int) -> list[int | None]:
-    """Return the place in `known` of each message that the client still sends, None for a new one.
-
-    A client that compacts its session may keep some of its messages and send them in another order. Then the messages
-    from `asked` on, which are being asked, count as new even if the client sent equal ones before: those may have left.
-    """
-    before, after = [each.key for each in known], [message.key for message in messages]
-    same = common_length(before, after)
-    places: list[int | None] = [*range(same), *[None] * (len(after) - same)]
-    if same == len(known):
-        return places
-    tail = common_length(before[same:][::-1], after[same:][::-1])
-    places[len(after) - tail :] = range(len(before) - tail, len(before))
-    last = min(len(after) - tail, asked)
-    from difflib import SequenceMatcher  # few clients edit what they have sent
-
-    left = dict.fromkeys(range(same, len(before) - tail))
-    matcher = SequenceMatcher(None, [before[at] for at in left], after[same:last], autojunk=False)
-    for begin, at, size in matcher.get_matching_blocks():
-        for step in range(size):
-            places[same + at + step] = same + begin + step
-            del left[same + begin + step]
-    moved: dict[str, list[int]] = {}
-    for place in left:
-        moved.setdefault(before[place], []).append(place)
-    for at in range(last - 1, same - 1, -1):  # among equal messages, the client keeps the newest
-        if places[at] is None and moved.get(after[at]):
-            places[at] = moved[after[at]].pop()
-    return places
-
-
-def asked_in(messages: Sequence[ClientMessage]) -> int:
-    """Return the place of the message that a request asks, which only system messages may follow; the number of
-    messages if there is none, for example if an answer is to be continued."""
-    for at in range(len(messages) - 1, -1, -1):
-        if messages[at].role != "system":
-            return at if messages[at].role in ("user", "tool") else len(messages)
-    return len(messages)
-
-
-def ranges(places: Sequence[int]) -> list[list[int]]:
-    """Return places as ranges, each with its first and last place."""
-    found: list[list[int]] = []
-    for place in places:
-        if found and found[-1][1] == place - 1:
-            found[-1][1] = place
-        else:
-            found.append([place, place])
-    return found
