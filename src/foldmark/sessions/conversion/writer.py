@@ -66,8 +66,9 @@ class ImportReport(Struct):
     leaves out when it resumes the session. `kept` counts the lines that are kept as `record` events, with or without
     usable messages.
 
-    `again` is True if the session was imported before. Then the counts cover only new content. `left` counts the turns
-    that left the context because the session went back to a point before them, `returned` those that came back.
+    `again` is True if the session was imported before. Then the counts of messages and turns cover only new content.
+    `left` counts the turns that left the context because the session went back to a point before them, `returned` those
+    that came back.
     """
 
     name: str = field(name="conversation")
@@ -116,7 +117,6 @@ class ImportWriter:
         self._away: list[tuple[list[tuple[RecordEntry, ImportedLine]], str]] = []
         self._grouped: dict[int, dict[int, tuple[bytes, ImportedLine]]] = {}
         self._gone: dict[int, set[int]] = {}
-        self._open: dict[str, tuple[int, ...]] = {}
         self._events: dict[int, range] = {}
         self._imported, self._ranges = imported, imported.segments(self.begin)
         self._calls: set[str] = set()
@@ -301,9 +301,9 @@ class ImportWriter:
         for step, line in messages:
             self._grouped.setdefault(line.group, {})[line.first] = step.entry.key, line
         if turn.shown:
-            for group in dict.fromkeys(line.group for step, line in messages if _is_sent(step)):
-                self._bring_back(group, _CAME_BACK)
-        away = [(step.entry, line) for step, line in messages if not (turn.shown and _is_sent(step))]
+            for group in dict.fromkeys(line.group for step, line in messages if is_sent(step)):
+                self._bring_back(group)
+        away = [(step.entry, line) for step, line in messages if not (turn.shown and is_sent(step))]
         edited = {step.entry.line for step, _ in messages if step.left}
         for reason, lines in (
             (_EDITED, [each for each in away if each[0].line in edited]),
@@ -331,20 +331,17 @@ class ImportWriter:
             else:
                 self._report.left += 1
 
-    def _bring_back(self, group: int, reason: str) -> None:
+    def _bring_back(self, group: int) -> None:
         """Bring a group back that an import removed from the context."""
-        if group in self._imported.hidden and group not in self.back:
-            self._restore(self._imported.hidden[group], reason)
-            self.back.append(group)
-            self._report.returned += reason == _CAME_BACK
-
-    def answer(self, open: Mapping[str, Sequence[int]]) -> None:
-        """Bring back each of these calls with its hidden groups when its result comes."""
-        self._open = {call: tuple(groups) for call, groups in open.items()}
-
-    def groups(self, lines: Iterable[int]) -> tuple[int, ...]:
-        """Return the groups of lines that are hidden on their own."""
-        return tuple(self._events[line].start for line in lines if line in self._events)
+        if group not in self._imported.hidden or group in self.back:
+            return
+        operation = self._imported.hidden[group]
+        with self._agent.log.store.read() as moment:
+            event = selections.event(moment, operation)
+        waited = event is not None and event.reason == _UNSENT
+        self._restore(operation, _ANSWERED if waited else _CAME_BACK)
+        self.back.append(group)
+        self._report.returned += not waited
 
     def _covers(self, line: ImportedLine, spared: Iterable[int]) -> bool:
         """Return True if a known compaction replaces messages that an edit has put back."""
@@ -409,10 +406,8 @@ class ImportWriter:
 
     def _unasked(self, reading: RecordMessages) -> list[str]:
         """Return the results that stay out of the context, because their call was imported earlier, and has left it or
-        got a result that the client made up. A call that was only hidden for want of its result comes back."""
+        got a result that the client made up."""
         ids = [part.call_id for part in reading.parts if isinstance(part, ResultMessage)]
-        for group in dict.fromkeys(group for call_id in ids for group in self._open.pop(call_id, ())):
-            self._bring_back(group, _ANSWERED)
         ids = [call_id for call_id in ids if call_id not in self._calls]
         if not ids:
             return []
@@ -487,7 +482,7 @@ def _with(result: ResultMessage, part: Part) -> ResultMessage:
     return replace(result, text="\n\n".join(filter(None, texts)))
 
 
-def _is_sent(step: PlannedRecord) -> bool:
+def is_sent(step: PlannedRecord) -> bool:
     """Return True if the record of a shown turn is in the context."""
     results = step.entry.results
     return step.sent and not (results and set(results) <= set(step.astray))
@@ -495,7 +490,7 @@ def _is_sent(step: PlannedRecord) -> bool:
 
 def _may_come(step: PlannedRecord, line: ImportedLine) -> bool:
     """Return True if results of a line that were kept as data may belong to the context now."""
-    return line.waits and _is_sent(step)
+    return line.waits and is_sent(step)
 
 
 def _standing_for(moment: Snapshot, at: Standing, stays: list[int], last: bool, imported: Segments) -> Summary:
