@@ -173,15 +173,17 @@ class Sessions:
         self, headers: Mapping[str, str], request: ClientRequest, transcript: ClientTranscript, text: str
     ) -> Answering:
         """Answer a request with Foldmark's own text."""
-        key = request.dialect.reply_key(text)
-        transcript.note_local(key, 1, (0,))
+        reply = request.dialect.reply(text, request)
+        answer = request.dialect.answer(reply[1], streamed="event-stream" in reply[0])
+        assert answer is not None
+        transcript.note_local(answer.key, 1, (0,))
         transcript.note_answered()
         transcript.unsaid = ""
         transcript.note_idle()
         self._later(transcript.end_turn)
-        self._later(partial(transcript.take_reply, key))
+        self._later(partial(transcript.take_reply, answer.key))
         self._tell(transcript, headers, request)
-        return Answering(request.body, request.dialect.reply(text, request))
+        return Answering(request.body, reply)
 
     def _asked(self, by: Asked, asked: Request) -> str:
         answer = answer_of(self._upstream, self._environment, by, asked)

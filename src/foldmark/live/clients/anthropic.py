@@ -34,9 +34,6 @@ from foldmark.wires.anthropic import (
 from foldmark.wires.lenient_json import filled_text
 from foldmark.wires.parts import Part, TextMessage
 
-_PATH = re.compile(r"(?:/v1)?/messages")
-"""The path of the endpoint that answers. Clients whose base URL includes the version ask for it without."""
-
 _MARK = re.compile(rb'\s*,\s*"cache_control"\s*:\s*\{[^{}]*\}|"cache_control"\s*:\s*\{[^{}]*\}\s*,\s*')
 
 
@@ -55,14 +52,12 @@ class AnthropicClient(RoleClient):
     """Requests and answers of `/v1/messages`, or `/messages`."""
 
     name = dialect = provider = "anthropic"
+    path = re.compile(r"(?:/v1)?/messages")  # clients whose base URL includes the version ask without
     body, message, weaves = _Body, _Message, True
     long_caches = ((b'"1h"', re.compile(rb'"cache_control"\s*:\s*\{[^{}]*"ttl"\s*:\s*"1h"'), LIFETIMES["1h"]),)
     member, model = b"content", "assistant"
     opening = b'{"role":"user","content":[{"type":"text","text":"%s"}]}' % CLIENT_OPENING.encode()
     credentials = ("x-api-key", "authorization", "anthropic-version", "anthropic-beta", "user-agent")
-
-    def reads(self, path: str) -> bool:
-        return _PATH.fullmatch(path) is not None
 
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
         return RequestHead(body.model, body.stream, bool(body.tools), system=body.system)
@@ -203,9 +198,6 @@ class AnthropicClient(RoleClient):
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         id = "msg_foldmark_" + key_of("answer", [text.encode("utf-8", "replace")])[:12]
         return answers.written_message(text, id, request.head.model, stream=request.head.stream)
-
-    def reply_key(self, text: str) -> str:
-        return _answer_key([{"type": "text", "text": text}])
 
     def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> Weaver:
         return MessageWeaver(text, streamed=streamed)

@@ -96,7 +96,7 @@ class ClientAnswer(NamedTuple):
 
 class ClientDialect(PieceForm):
     """One wire, as clients speak it. `name` is its name, `dialect` the dialect of the events, `provider` the provider
-    of the models. `body` is the type of a body. `credentials` are the headers that Foldmark's own questions copy from
+    of the models. `path` matches the path of the endpoint that answers. `body` is the type of a body. `credentials` are the headers that Foldmark's own questions copy from
     the client.
 
     `agent` is the client: it knows what in its requests is its own. By default, that is any of the known agents."""
@@ -104,6 +104,7 @@ class ClientDialect(PieceForm):
     name: ClassVar[str]
     dialect: ClassVar[str]
     provider: ClassVar[str]
+    path: ClassVar[re.Pattern[str]]
     body: ClassVar[type[ClientBody]] = ClientBody
     credentials: ClassVar[tuple[str, ...]]
     weaves: ClassVar[bool] = False
@@ -132,9 +133,9 @@ class ClientDialect(PieceForm):
 
     # Requests
 
-    @abstractmethod
     def reads(self, path: str) -> bool:
         """Return True if this is the path of the endpoint that answers."""
+        return self.path.fullmatch(path) is not None
 
     @abstractmethod
     def head(self, target: str, headers: Mapping[str, str], body: Any) -> RequestHead:
@@ -248,10 +249,6 @@ class ClientDialect(PieceForm):
     @abstractmethod
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         """Return the media type and the body of an answer with the text `text`."""
-
-    @abstractmethod
-    def reply_key(self, text: str) -> str:
-        """Return the key that the echo of such an answer will have."""
 
     def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> "Weaver":
         """Return what puts a text of Foldmark's own before a provider's answer, if this wire `weaves`."""

@@ -34,9 +34,10 @@ from foldmark.wires.parts import Part
 
 _Part = Mapping[str, Any]
 
-_PATH = re.compile(r"(?P<models>/(?:v1beta|v1|v1alpha)/models/)(?P<model>[^/:]+):(?P<method>[a-zA-Z]+)")
-_METHODS = ("generateContent", "streamGenerateContent")
 _STREAMS = "streamGenerateContent"
+_PATH = re.compile(
+    rf"(?P<models>/(?:v1beta|v1|v1alpha)/models/)(?P<model>[^/:]+):(?P<method>generateContent|{_STREAMS})"
+)
 
 _REFERENCED = "--- Content from referenced files ---"
 """The text that Gemini CLI puts behind a prompt before the files that it names."""
@@ -71,14 +72,11 @@ class GeminiClient(JoiningClient, RoleClient):
     """Requests and answers of `/v1beta/models/MODEL:generateContent` and `:streamGenerateContent`."""
 
     name = dialect = provider = "gemini"
+    path = _PATH
     body, message = _Body, _Message
     member, model = b"parts", "model"
     opening = b'{"role":"user","parts":[{"text":"%s"}]}' % CLIENT_OPENING.encode()
     credentials = ("x-goog-api-key", "authorization", "x-goog-user-project", "user-agent")
-
-    def reads(self, path: str) -> bool:
-        found = _PATH.fullmatch(path)
-        return found is not None and found["method"] in _METHODS
 
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
         found = _PATH.match(target)
@@ -179,9 +177,6 @@ class GeminiClient(JoiningClient, RoleClient):
         head = request.head
         events = "sse" in parse_qs(request.target.partition("?")[2]).get("alt", [])
         return answers.written_contents(text, head.model, stream=head.stream, events=events)
-
-    def reply_key(self, text: str) -> str:
-        return _answer_key([{"text": text}])
 
     def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> Weaver:
         return ContentsWeaver(text, streamed=streamed)

@@ -36,7 +36,6 @@ from foldmark.wires.lenient_json import as_text, objects_in
 from foldmark.wires.parts import Part, TextMessage
 from foldmark.wires.responses import call_of, is_made, is_output, kind_of
 
-_PATH = re.compile(r"(?:/v1)?/responses")
 _REPLY = "msg_foldmark_"
 """Prefix of the ids of Foldmark's own answers; Codex sends the id again with the answer."""
 
@@ -57,6 +56,7 @@ class ResponsesClient(ClientDialect):
 
     name = provider = "openai_responses"
     dialect = "openai"
+    path = re.compile(r"(?:/v1)?/responses")
     body = _Body
     opening = msgspec.json.encode(responses.asked(CLIENT_OPENING))
     credentials = (
@@ -73,9 +73,6 @@ class ResponsesClient(ClientDialect):
     groups = steers = weaves = True
     long_caches = LONG_CACHES
     passing = responses.PASSING
-
-    def reads(self, path: str) -> bool:
-        return _PATH.fullmatch(path) is not None
 
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
         # For newer models, the tools are an item.
@@ -201,9 +198,6 @@ class ResponsesClient(ClientDialect):
 
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         return answers.written_response(text, self._id(text, request), request.head.model, stream=request.head.stream)
-
-    def reply_key(self, text: str) -> str:
-        return _key("assistant", [responses.answered(text)])
 
     def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> Weaver:
         return ResponseWeaver(text, self._id(text, request), streamed=streamed)

@@ -38,7 +38,6 @@ from foldmark.wires.parts import Part
 
 Item = Mapping[str, Any]
 
-_PATH = re.compile(r"(?:/[^?]*)?/chat/completions")
 _SYSTEM = ("system", "developer")
 
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
@@ -56,6 +55,7 @@ class ChatClient(JoiningClient):
     """Requests and answers of `/chat/completions`."""
 
     name = dialect = provider = "openai"
+    path = re.compile(r"(?:/[^?]*)?/chat/completions")
     long_caches = LONG_CACHES
     body = _Body
     opening = b'{"role":"user","content":"%s"}' % CLIENT_OPENING.encode()
@@ -69,9 +69,6 @@ class ChatClient(JoiningClient):
         "user-agent",
     )
     groups = True
-
-    def reads(self, path: str) -> bool:
-        return _PATH.fullmatch(path) is not None
 
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
         formed = "json" in str((body.response_format or {}).get("type"))
@@ -185,9 +182,6 @@ class ChatClient(JoiningClient):
 
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         return answers.written_completion(text, "chatcmpl-foldmark", request.head.model, stream=request.head.stream)
-
-    def reply_key(self, text: str) -> str:
-        return _answer_key([{"type": "text", "text": text}])
 
     def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> Weaver:
         return CompletionWeaver(text, streamed=streamed)
