@@ -18,7 +18,7 @@ from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
 from foldmark.core.request import Request
 from foldmark.cost.messages import SENT, Place
 from foldmark.log import Agent, Log
-from foldmark.mod.conversation import SIGN, GatewayConversation, ModConversation, SessionConversation, open_for_mod
+from foldmark.mod.conversation import SIGN, ModConversation, SessionConversation, open_for_mod
 from foldmark.operations.history import operations
 from foldmark.overlay.pieces import MisplacedError
 from foldmark.sending.models import CLIENT
@@ -87,7 +87,7 @@ class Questions:
             raise CommandError("the question names no session")
         gateway = live_state.read(os.environ, session).get("agent")
         if isinstance(gateway, str):
-            return GatewayConversation(self._log.agent(gateway))
+            return SessionConversation(self._log.agent(gateway))
         if session not in self._sessions:
             self._sessions[session] = ModConversation(self._log, session, str(asked.get("folder") or ""))
         return self._sessions[session]

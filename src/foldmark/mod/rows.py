@@ -12,7 +12,7 @@ keep their handles, because only their text could be written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -66,24 +66,6 @@ def without_asked(edited: EditedMessages) -> EditedMessages:
         if content:
             found.append(msgspec.json.encode({**about, "content": content}))
     return edited._replace(messages=found)
-
-
-class Content(NamedTuple):
-    """A content that a message is to have: its kind, its text or the id of its call, and the event of it (0: none)."""
-
-    kind: str
-    text: str
-    event: int = 0
-
-
-def content_of(block: Mapping[str, Any], event: int = 0) -> Content:
-    """Return the content of a block."""
-    kind = str(block.get("type"))
-    if kind == USE:
-        return Content(kind, str(block.get("id")), event)
-    if kind == RESULT:
-        return Content(kind, f"{block.get('tool_use_id')} {text_of(block).strip()}", event)
-    return Content(kind, str(block.get("signature") or block.get("data") or text_of(block)).strip(), event)
 
 
 class Rows:
@@ -170,10 +152,6 @@ class Rows:
             mine != theirs or not _same(left, block)
             for (mine, block), (theirs, left) in zip(before, after, strict=True)
         )
-
-    def places(self) -> list[Place]:
-        """Return the places of all blocks, in order."""
-        return [place for place, _ in self._blocks()]
 
     def installed(self, edited: EditedMessages) -> list[dict[str, Any]] | None:
         """Return the rows of an edit of `marked`, in which what stays has its handle; None if nothing changes."""

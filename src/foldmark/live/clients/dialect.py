@@ -96,8 +96,8 @@ class ClientAnswer(NamedTuple):
 
 class ClientDialect(PieceForm):
     """One wire, as clients speak it. `name` is its name, `dialect` the dialect of the events, `provider` the provider
-    of the models. `path` matches the path of the endpoint that answers. `body` is the type of a body. `credentials` are the headers that Foldmark's own questions copy from
-    the client.
+    of the models. `path` matches the path of the endpoint that answers. `body` is the type of a body. `credentials` are
+    the headers that Foldmark's own questions copy from the client.
 
     `agent` is the client: it knows what in its requests is its own. By default, that is any of the known agents."""
 

@@ -35,9 +35,7 @@ from foldmark.wires.parts import Part
 _Part = Mapping[str, Any]
 
 _STREAMS = "streamGenerateContent"
-_PATH = re.compile(
-    rf"(?P<models>/(?:v1beta|v1|v1alpha)/models/)(?P<model>[^/:]+):(?P<method>generateContent|{_STREAMS})"
-)
+_PATH = re.compile(rf"(?P<models>/v1(?:beta|alpha)?/models/)(?P<model>[^/:]+):(?P<method>{_STREAMS}|generateContent)")
 
 _REFERENCED = "--- Content from referenced files ---"
 """The text that Gemini CLI puts behind a prompt before the files that it names."""

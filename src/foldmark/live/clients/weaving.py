@@ -153,10 +153,8 @@ class CompletionWeaver(TextWeaver):
 
     def put(self, chunk: dict[str, Any]) -> bool:
         member = "delta" if self._streamed else "message"
-        choices = objects_in(chunk.get("choices"))
-        made = [
-            each[member] for each in choices if each.get("index") in (0, None) and isinstance(each.get(member), dict)
-        ]
+        first = [each for each in objects_in(chunk.get("choices")) if each.get("index") in (0, None)]
+        made = objects_in([each.get(member) for each in first])
         for each in made:
             each["content"] = self.text + BEHIND + (each.get("content") or "")
         return bool(made)
