@@ -120,7 +120,7 @@ class Executor:
                 act = partial(prompts.carried_out, line=command.line, while_working=asked.goes_on, typed_at=typed_at)
                 reply = await asyncio.to_thread(self._carried_out, transcript, command, act, before)
                 transcript.note_executed(command.key, reply)
-                self._later(partial(transcript.take_executed, command.key, reply))
+                self._later(partial(transcript.take_note, "executed", [command.key, reply]))
             replies.append(reply)
         self._later(recording.finish)
         return replies

@@ -142,7 +142,7 @@ class Sessions:
             taken.add_done_callback(partial(self.tally.recorded, transcript, True))
         if said:
             transcript.note_said(said)
-            self._later(partial(transcript.take_said, said))
+            self._later(partial(transcript.take_note, "said", said))
         transcript.note_sent(asked)
         self._tell(transcript, headers, request)
         raw = made.messages
@@ -285,7 +285,7 @@ class Sessions:
             return Prepared(request, None, AskedFor(), self._beside(request))
         request = transcript.recognized(request)
         for name in notices.note(transcript, headers, request, self._environment, self._sign):
-            self._later(partial(transcript.take_noted, name))
+            self._later(partial(transcript.take_note, "noted", name))
         request = transcript.divided(request, self._sign, asks=True)
         asked = asked_in_request(request, self._sign, transcript.unanswered, failed=transcript.failed)
         transcript.note_asked(asked, request.messages)

@@ -22,7 +22,7 @@ from foldmark.cost.ledger import EditShares, Ledger, answered, counted, ledger_i
 from foldmark.editing.evicting import evict
 from foldmark.live.clients.dialect import ClientAnswer, ClientDialect
 from foldmark.live.prompts import as_sent
-from foldmark.live.recognizing import injected_data, injected_in, thoughts_data, thoughts_in
+from foldmark.live.recognizing import forms_data, forms_in
 from foldmark.live.sizes import PassedOn, sizes
 from foldmark.live.status import taken_out
 from foldmark.live.view import TranscriptView
@@ -152,18 +152,11 @@ class ClientTranscript(TranscriptView):
         """Note that Foldmark's own reply, by its key, is the newest message. It is not recorded as one."""
         self._retried(lambda: self._note(range(len(self.known)), [KnownMessage(reply, (LOCAL,))]))
 
-    def take_executed(self, key: str, reply: str) -> None:
-        """Note the reply to a command, so that no gateway executes it again."""
-        self._retried(lambda: self._record({"executed": [key, reply]}))
-
-    def take_said(self, text: str) -> None:
-        """Note that this text is put before the answer."""
-        self._retried(lambda: self._record({"said": text}))
-
-    def take_noted(self, name: str) -> None:
-        """Note that a notice was given that is not given again."""
+    def take_note(self, name: str, about: Any) -> None:
+        """Note what another gateway has to know: that a command was `executed` (its key and its reply), that a text was
+        `said` before an answer, or that a notice was given (`noted`)."""
         self.begin()
-        self._retried(lambda: self._record({"noted": name}))
+        self._retried(lambda: self._record({name: about}))
 
     def open_message(self, message: ClientMessage, local: Container[int]) -> list[Part | None]:
         """Begin to record a message in several steps: return the content of its blocks but for the blocks `local`."""
@@ -176,11 +169,10 @@ class ClientTranscript(TranscriptView):
 
     def close_message(self, message: ClientMessage, ids: Sequence[int], parts: Sequence[Part | None]) -> None:
         """End the recording of a message, whose blocks have these events."""
-        more = thoughts_data(self.dialect, [(message.key, message.blocks)] if message.thinks else ())
-        more |= injected_data(self.dialect, [message])
 
         def noted() -> None:
             self._closed(parts)
+            more = forms_data(self.dialect, [message])
             self._note(range(len(self.known)), [KnownMessage.of(message.key, ids)], more)
 
         self._retried(noted)
@@ -262,9 +254,7 @@ class ClientTranscript(TranscriptView):
             else self.known[place]
             for at, (message, place) in enumerate(zip(new, places[first:], strict=True))
         ]
-        more: dict[str, Any] = thoughts_data(self.dialect, ((each.key, each.blocks) for each in new if each.thinks))
-        recorded = (each for each, place in zip(new, places[first:], strict=True) if place is None)
-        more |= injected_data(self.dialect, recorded)
+        more = forms_data(self.dialect, (each for each, at in zip(new, places[first:], strict=True) if at is None))
         at = [place for place in places[:first] if place is not None]
         if passed is not None:
             more |= sizes(self.dialect, self._measured, [*(self.known[place] for place in at), *added], passed)
@@ -341,7 +331,7 @@ class ClientTranscript(TranscriptView):
             agent.record("usage", data={**data, **about})
         if not any(isinstance(part, CallMessage) for part in answer.parts):
             agent.end_turn()
-        more: dict[str, Any] = thoughts_data(self.dialect, [(added.key, blocks)])
+        more = forms_data(self.dialect, [ClientMessage("assistant", tuple(blocks), added.key, thinks=True)])
         if passed.prefix is not None:
             more["bound"] = {answer.key: passed.prefix}
         if self._replied:
@@ -394,10 +384,8 @@ class ClientTranscript(TranscriptView):
         self._replied = ("executed" in about or "said" in about or self._replied) and "answered" not in about
         if "added" not in about:
             return
-        if "injected" in about:
-            self.injected = {**self.injected, **injected_in(about)}
-        if "thoughts" in about:
-            self.thoughts = {**self.thoughts, **thoughts_in(about)}
+        if forms := forms_in(about):
+            self.forms = {**self.forms, **forms}
         before, known = self.known, followed(self.known, about)
         if len(known) - len(about["added"]) < len(before):
             sent = {id for each in known for id in each.ids}

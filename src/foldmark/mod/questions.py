@@ -5,7 +5,7 @@ Each question names the session and its folder. The client's messages come with 
 
 import os
 import queue
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any
@@ -62,15 +62,8 @@ class Questions:
         self._sessions: dict[str, ModConversation] = {}
         self._running: dict[str, Running] = {}
         open_for_mod(log)
-        self._known: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
-            "newest": self._newest,
-            "take": self._take,
-            "pane": self._pane,
-            "price": self._price,
-            "install": self._install,
-            "do": self._do,
-            "answer": self._answer,
-        }
+        known = (self._newest, self._take, self._pane, self._price, self._install, self._do, self._answer)
+        self._known = {each.__name__.removeprefix("_"): each for each in known}
 
     def __call__(self, name: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """Answer a question. Raises CommandError for an unknown one, and for missing arguments."""

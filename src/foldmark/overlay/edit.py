@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from foldmark.overlay.ledger import KnownMessage
+from foldmark.overlay.ledger import KnownMessage, placed
 from foldmark.overlay.pieces import ClientMessage, MisplacedError, PieceForm, SentMessage, decoded
 from foldmark.request.client_sizes import LOCAL
 
@@ -179,9 +179,12 @@ def _kept(
     if not any(id and (id in evicted or not shows(id)) for id in ids):
         return raw
     if len(message.blocks) != len(ids):
-        ids = _placed(dialect, message, ids, shows)
-        if len(message.blocks) != len(ids):
+        found = placed(dialect, message, ids)
+        if found is None and any(id and shows(id) for id in ids):
             return raw
+        # If all have left, the first event stands for what the message says.
+        said = next(id for id in ids if id)
+        ids = found or tuple(0 if part is None else said for part in dialect.parts(message))
     if all(id and not shows(id) for id in ids):
         return None
     blocks = dialect.blocks(raw)
@@ -192,21 +195,6 @@ def _kept(
         if stay
     ]
     return dialect.rewritten(raw, left) if left else None
-
-
-def _placed(
-    dialect: PieceForm, message: ClientMessage, ids: tuple[int, ...], shows: Callable[[int], bool]
-) -> tuple[int, ...]:
-    """Return the event of each block of a message that the client has divided differently since it was recorded: in
-    order, or the first event for all blocks if all have left. Empty if they cannot be matched."""
-    told = [id for id in ids if id]
-    says = [part is not None for part in dialect.parts(message)]
-    if says.count(True) != len(told):
-        if any(map(shows, told)):
-            return ()
-        told = told[:1] * says.count(True)
-    left = iter(told)
-    return tuple(next(left) if each else 0 for each in says)
 
 
 def _noticed(

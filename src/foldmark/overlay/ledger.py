@@ -17,7 +17,7 @@ from msgspec import Struct
 from foldmark.core.assembly.caching import common_length
 from foldmark.log import Agent
 from foldmark.operations.decide import exactly
-from foldmark.overlay.pieces import ClientMessage
+from foldmark.overlay.pieces import ClientMessage, PieceForm
 from foldmark.request.client_sizes import LOCAL
 from foldmark.wires.parts import CallMessage, Part, ResultMessage
 
@@ -52,6 +52,16 @@ def repeated(known: Sequence[KnownMessage], keys: Sequence[str]) -> list[KnownMe
     for begin, at, size in SequenceMatcher(None, [each.key for each in before], after, False).get_matching_blocks():
         found[at : at + size] = before[begin : begin + size]
     return found if begins else found[::-1]
+
+
+def placed(form: PieceForm, message: ClientMessage, ids: Sequence[int]) -> tuple[int, ...] | None:
+    """Return the event of each block of a message that the program has divided differently since it was recorded, or
+    that holds other texts of its own: the events in order. None if they cannot be matched."""
+    says, said = [part is not None for part in form.parts(message)], [id for id in ids if id]
+    if says.count(True) != len(said):
+        return None
+    left = iter(said)
+    return tuple(next(left) if each else 0 for each in says)
 
 
 def aligned(known: Sequence[KnownMessage], messages: Sequence[ClientMessage], asked: int) -> list[int | None]:

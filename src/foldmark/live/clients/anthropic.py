@@ -14,9 +14,18 @@ from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.anthropic import thinking
 from foldmark.dialects.anthropic.messages import parse
+from foldmark.dialects.anthropic.stream import MessageReader
 from foldmark.live.clients import answers, queued_blocks
 from foldmark.live.clients.checking import check_alternating, check_begun_by_user
-from foldmark.live.clients.dialect import ClientAnswer, ClientBody, ClientRequest, RequestHead, TypedPrompt, plain
+from foldmark.live.clients.dialect import (
+    ClientAnswer,
+    ClientBody,
+    ClientRequest,
+    RequestHead,
+    TypedPrompt,
+    contents_in,
+    plain,
+)
 from foldmark.live.clients.roles import RoleClient, RoleMessage
 from foldmark.live.clients.weaving import MessageWeaver, Weaver
 from foldmark.overlay.pieces import ClientMessage, MisplacedError, decoded, key_of
@@ -79,9 +88,7 @@ class AnthropicClient(RoleClient):
         return super().written(role, queued_blocks.united(role, blocks))
 
     def blocks_of(self, content: Raw) -> tuple[bytes, ...]:
-        if bytes(content)[:1] == b'"':
-            return (b'{"type":"text","text":' + bytes(content) + b"}",)
-        return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
+        return contents_in(bytes(content))
 
     def parts(self, message: ClientMessage) -> list[Part | None]:
         return [self._part(message.role, decoded(block), None) for block in message.blocks]
@@ -178,7 +185,9 @@ class AnthropicClient(RoleClient):
         return [block for block in message_blocks(event) if not self.is_thinking(block)]
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
-        found = answers.read_answer(lambda: answers.message_in(body, streamed=streamed), parse)
+        found = answers.read_answer(
+            lambda: answers.body_in(body, MessageReader({}), MessageReader.message, streamed=streamed), parse
+        )
         if found is None:
             return None
         message, content = found.body, found.body["content"]

@@ -13,6 +13,7 @@ from copy import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
+import msgspec
 from msgspec import Raw, Struct
 
 from foldmark.core.events import Event
@@ -109,8 +110,6 @@ class ClientDialect(PieceForm):
     credentials: ClassVar[tuple[str, ...]]
     weaves: ClassVar[bool] = False
     """True if a text of Foldmark's own can be put before a provider's answer, and is told apart from it later."""
-    joins: ClassVar[bool] = False
-    """True if the client joins prompts that wait, and Foldmark's own text with the answer; see `parted`, `unwoven`."""
     steers: ClassVar[bool] = False
     """True if the client aborts an answer when a prompt is typed, and asks for the rest together with that prompt."""
     long_caches: ClassVar[tuple[tuple[bytes, re.Pattern[bytes], float], ...]] = ()
@@ -165,14 +164,8 @@ class ClientDialect(PieceForm):
         return [_told(block) if part is None else None for part, block in parts]
 
     @abstractmethod
-    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
-        """Return the text that the person typed last in a user's message; None if anything but injected text follows
-        it."""
-
     def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
         """Return the texts that a person typed in a message of a user, of a tool or of the system, in order."""
-        found = self.prompt(message)
-        return [] if found is None else [found]
 
     def separated(self, sent: Sequence[SentMessage], is_command: Callable[[str], bool]) -> Sequence[SentMessage]:
         """Return messages in which each prompt that the client has joined with a command is a block of its own."""
@@ -268,17 +261,11 @@ def _told(block: Mapping[str, Any]) -> TextMessage | None:
     return TextMessage("client", text) if isinstance(text, str) and text.strip() else None
 
 
-def typed_prompt(message: ClientMessage, is_injected: Callable[[str], bool]) -> TypedPrompt | None:
-    """Return the text that a person typed last in a user's message; None if anything but injected text follows it."""
-    # Prompts that were not answered precede the last one, as blocks of the same message.
-    for at in range(len(message.blocks) - 1, -1, -1):
-        block = decoded(message.blocks[at])
-        text = block.get("text")
-        if message.role != "user" or block.get("type", "text") != "text" or not isinstance(text, str):
-            return None
-        if not is_injected(text):
-            return TypedPrompt(at, text.strip())
-    return None
+def contents_in(content: bytes, kind: str = "text") -> tuple[bytes, ...]:
+    """Return the content of a message as blocks; if it is a text, as one block of a `kind`."""
+    if content[:1] == b'"':
+        return (b'{"type":"%b","text":%b}' % (kind.encode(), content),)
+    return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
 
 
 def plain(value: Any) -> Any:

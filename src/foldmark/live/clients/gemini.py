@@ -27,7 +27,6 @@ from foldmark.live.clients.joined_texts import JoiningClient
 from foldmark.live.clients.roles import RoleClient, RoleMessage
 from foldmark.live.clients.weaving import ContentsWeaver, Weaver
 from foldmark.overlay.pieces import ClientMessage, decoded, key_of
-from foldmark.text.queued import JOIN
 from foldmark.wires import gemini
 from foldmark.wires.gemini import CALL, RESPONSE
 from foldmark.wires.parts import Part
@@ -126,11 +125,7 @@ class GeminiClient(JoiningClient, RoleClient):
     def prompt(self, message: ClientMessage) -> TypedPrompt | None:
         texts = [str(decoded(block).get("text", "")).strip() for block in message.blocks]
         at = texts.index(_REFERENCED) - 1 if _REFERENCED in texts[1:] and message.role == "user" else -1
-        found = TypedPrompt(at, texts[at]) if at >= 0 else super().prompt(message)
-        return None if found is None else found._replace(joined=JOIN in found.text)
-
-    def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
-        return self.parted_prompts(message.blocks) or super().prompts(message)
+        return TypedPrompt(at, texts[at]) if at >= 0 else super().prompt(message)
 
     def as_divided(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
         return RoleClient.rewritten(self, raw, blocks)

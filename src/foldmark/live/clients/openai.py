@@ -18,6 +18,7 @@ from foldmark.core.assembly.eviction import CLIENT_OPENING
 from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.openai.responses import parse
+from foldmark.dialects.openai.stream import ResponseReader
 from foldmark.live.clients import answers
 from foldmark.live.clients.dialect import (
     ClientAnswer,
@@ -26,6 +27,7 @@ from foldmark.live.clients.dialect import (
     ClientRequest,
     RequestHead,
     TypedPrompt,
+    contents_in,
     plain,
 )
 from foldmark.live.clients.weaving import ResponseWeaver, Weaver
@@ -118,13 +120,6 @@ class ResponsesClient(ClientDialect):
             return [None if self._is_injected(block) else _part_of_user(block) for block in found]
         return list(map(responses.recorded, found))
 
-    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
-        block = decoded(message.blocks[-1]) if message.role == "user" and message.blocks else {}
-        text = block.get("text")
-        if not isinstance(text, str) or self.agent.is_injected(text):
-            return None
-        return TypedPrompt(len(message.blocks) - 1, text.strip())
-
     def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
         texts = [decoded(block).get("text") for block in message.blocks] if message.role == "user" else []
         typed = [(at, text.strip()) for at, text in enumerate(texts) if isinstance(text, str)]
@@ -180,7 +175,9 @@ class ResponsesClient(ClientDialect):
         return self.messages_in(items)
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
-        found = answers.read_answer(lambda: answers.response_in(body, streamed=streamed), parse)
+        found = answers.read_answer(
+            lambda: answers.body_in(body, ResponseReader(""), ResponseReader.response, streamed=streamed), parse
+        )
         if found is None:
             return None
         items, model = objects_in(found.body["output"]), str(found.body.get("model", ""))
@@ -247,9 +244,7 @@ def _is_spoken(items: Sequence[Mapping[str, Any]]) -> bool:
 def _contents_of(item: bytes) -> tuple[bytes, ...]:
     """Return the parts of a message from a user or the developer as JSON."""
     content = bytes(msgspec.json.decode(item, type=dict[str, Raw]).get("content", b"[]"))
-    if content[:1] == b'"':
-        return (b'{"type":"%b","text":%b}' % (responses.INPUT_TEXT.encode(), content),)
-    return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
+    return contents_in(content, responses.INPUT_TEXT)
 
 
 def _with_contents(item: bytes, parts: Sequence[bytes]) -> bytes:

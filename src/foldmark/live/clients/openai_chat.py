@@ -16,6 +16,7 @@ from foldmark.core.assembly.eviction import CLIENT_OPENING
 from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.openai.chat import parse
+from foldmark.dialects.openai.stream import CompletionReader
 from foldmark.live.clients import answers, queued_blocks
 from foldmark.live.clients.checking import check_directly_answered
 from foldmark.live.clients.dialect import (
@@ -24,14 +25,14 @@ from foldmark.live.clients.dialect import (
     ClientRequest,
     RequestHead,
     TypedPrompt,
+    contents_in,
     plain,
-    typed_prompt,
 )
 from foldmark.live.clients.joined_texts import JoiningClient
 from foldmark.live.clients.openai import LONG_CACHES
 from foldmark.live.clients.weaving import CompletionWeaver, Weaver
 from foldmark.overlay.pieces import ClientMessage, SentMessage, decoded, items_of, key_of
-from foldmark.text.queued import JOIN, received
+from foldmark.text.queued import received
 from foldmark.wires import chat
 from foldmark.wires.lenient_json import as_text, objects_in
 from foldmark.wires.parts import Part
@@ -114,10 +115,6 @@ class ChatClient(JoiningClient):
         read = readers.get(message.role)
         return [None if read is None else read(block) for block in found]
 
-    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
-        found = typed_prompt(message, self.agent.is_injected)
-        return None if found is None else found._replace(joined=JOIN in found.text)
-
     def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
         if message.role != "user":
             return []
@@ -125,7 +122,7 @@ class ChatClient(JoiningClient):
         behind = [
             TypedPrompt(at, own.strip(), queued=True) for at, text in texts if (own := received(text)) is not None
         ]
-        return behind or self.parted_prompts(message.blocks) or super().prompts(message)
+        return behind or super().prompts(message)
 
     def result_of(self, block: Item) -> str | None:
         return chat.call_of(block)
@@ -165,7 +162,9 @@ class ChatClient(JoiningClient):
         return self.messages_in(list(map(msgspec.json.encode, items)))
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
-        found = answers.read_answer(lambda: answers.completion_in(body, streamed=streamed), parse)
+        found = answers.read_answer(
+            lambda: answers.body_in(body, CompletionReader(""), CompletionReader.completion, streamed=streamed), parse
+        )
         choices = [] if found is None else objects_in(found.body.get("choices"))
         if found is None or not choices:  # an error can come as an answer
             return None
@@ -223,11 +222,7 @@ def _blocks(items: Sequence[bytes]) -> tuple[bytes, ...]:
 
 
 def _contents(content: bytes) -> tuple[bytes, ...]:
-    if content in (b"null", b'""'):
-        return ()
-    if content[:1] == b'"':
-        return (b'{"type":"text","text":' + content + b"}",)
-    return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
+    return () if content in (b"null", b'""') else contents_in(content)
 
 
 def _with_blocks(item: bytes, blocks: Sequence[bytes]) -> bytes:

@@ -159,14 +159,6 @@ def packed(key: bytes, line: ImportedLine) -> bytes:
     return IMPORTED_LINE.pack(key, line.first, line.length, line.first - line.group)
 
 
-def model_of(agent: Agent) -> str | None:
-    """Return the model of the newest usage that was imported into a conversation; None if there is none."""
-    with agent.reading() as (moment, at):
-        newest = selections.recent(moment, "usage", agent.id, at.last, 1)
-    model = (newest[0].data or {}).get("model") if newest else None
-    return model if isinstance(model, str) else None
-
-
 def record_import(agent: Agent, note: ImportRecord, lines: bytes | bytearray, time: datetime | None) -> None:
     """Record an import. `lines` are all of its lines, `packed`."""
     listed = b2a_base64(lines, newline=False).decode()

@@ -153,7 +153,7 @@ class _Import:
         if size < session.size and not (report.broken and report.broken[-1][0] == session.line_count):
             number, size = session.line_count, session.size  # complete without its line end
         models = (entry.usage.model for entry in reversed(entries) if entry.usage and entry.side is None)
-        model = next(models, None) or imports.model_of(self._agent)
+        model = next(models, None)
         planned = plan(entries, self._format.active(entries))
         copies = {entry.line for entry in entries if entry.copies is not None}
         own = {line: each for line, each in known.items() if line not in copies}
