@@ -11,7 +11,7 @@ from foldmark.core.events import Event
 from foldmark.core.turns import Turn
 from foldmark.core.wording import count, one_line
 from foldmark.cost.messages import NextMessages
-from foldmark.live.status import taken_out
+from foldmark.live.status import filled, taken_out
 from foldmark.log import Agent
 from foldmark.log.live_session import client_tokens
 
@@ -70,10 +70,9 @@ def context(agent: Agent, rest: str = "") -> str:
     """Return the size of the client's next request, and the largest turns of the context."""
     with agent.reading() as (moment, at):
         tokens, out = client_tokens(agent, moment, at), taken_out(moment, at)
-    window, size = agent.window, at.size
     turns = [turn for turn in agent.context().turns(10_000) if turn.id is not None]
-    filled = f"~{tokens:,} of {window:,} tokens ({100 * tokens // max(1, window)}%)"
-    first = f"Context of this session: {filled} · {count(size.messages, 'message')}, {count(len(turns), 'turn')}"
+    first = f"Context of this session: ~{filled(tokens, agent.window)}"
+    first += f" · {count(at.size.messages, 'message')}, {count(len(turns), 'turn')}"
     first += f" · ~{out:,} tokens taken out" if out > 0 else " · nothing taken out"
     weight = _tokens_of_turns(agent)
     largest = sorted(turns, key=weight, reverse=True)[:_LARGEST]

@@ -184,21 +184,11 @@ def unescaped(raw: bytes, prompt: TypedPrompt, sign: str) -> bytes:
 
 def without_escape(request: ClientRequest, raw: bytes, sign: str) -> bytes:
     """Read a message, and return it with one sign for each of its prompts that is a command escaped with two."""
-    dialect = request.dialect
+    dialect, blocks = request.dialect, list(request.dialect.blocks(raw))
+    before = blocks.copy()
     for prompt in dialect.prompts(dialect.read(raw)):
-        blocks = list(dialect.blocks(raw))
-        clean = unescaped(blocks[prompt.block], prompt, sign)
-        if clean == blocks[prompt.block]:
-            continue
-        at = raw.rfind(blocks[prompt.block])
-        if at < 0 and not prompt.queued:  # the message is one text without blocks
-            raw = unescaped(raw, prompt, sign)
-        elif at < 0:
-            blocks[prompt.block] = clean
-            raw = dialect.rewritten(raw, blocks)
-        else:
-            raw = raw[:at] + clean + raw[at + len(blocks[prompt.block]) :]
-    return raw
+        blocks[prompt.block] = unescaped(blocks[prompt.block], prompt, sign)
+    return raw if blocks == before else dialect.rewritten(raw, blocks)
 
 
 def without_escapes(request: ClientRequest, messages: Sequence[bytes], sign: str) -> list[bytes]:

@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from foldmark.core.request import Request
-from foldmark.cost.spending import lifetime_of
 from foldmark.live import notices, prompts
 from foldmark.live.answering import Answering
 from foldmark.live.asking import AskedFor, asked_in_request
@@ -212,9 +211,8 @@ class Sessions:
 
     def _take(self, transcript: ClientTranscript, request: ClientRequest, passed: PassedOn, *, asks: bool) -> None:
         """Record a request that is passed on."""
-        dialect, model = request.dialect, request.head.model
-        lives = lifetime_of(self._log.model_named(f"{dialect.provider}/{model}"), dialect.cache_asked(request))
-        transcript.take(passed.messages, model, asks=asks, passed=passed._replace(lives=lives))
+        passed = passed._replace(lives=request.lifetime(self._log.model_named))
+        transcript.take(passed.messages, request.head.model, asks=asks, passed=passed)
 
     def _ended(
         self, transcript: ClientTranscript, request: ClientRequest, passed: PassedOn, asked: AskedFor, status: int

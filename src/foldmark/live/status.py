@@ -95,8 +95,7 @@ class LiveStatus(NamedTuple):
     def line(self) -> str:
         """The status in one line."""
         ledger, lost = self.ledger, self.thinking[1]
-        filled = f"{self.tokens:,} of {self.window:,} tokens ({100 * self.tokens // max(1, self.window)}%)"
-        parts = [filled, count(self.answers, "answer"), f"{self.cached:.0%} read from cache"]
+        parts = [filled(self.tokens, self.window), count(self.answers, "answer"), f"{self.cached:.0%} read from cache"]
         parts += [f"~{self.taken_out:,} tokens taken out", count(self.operations, "operation")]
         if ledger.saved:
             parts.append(f"edits saved {_amount(ledger.saved, ledger.saved_dollars)}")
@@ -124,6 +123,11 @@ class LiveStatus(NamedTuple):
         more = len(self.edits) - len(largest)
         rest = [f"  {count(more, 'smaller one')} in --json"] if more else []
         return [self.line, *(edit.line for edit in largest), *rest]
+
+
+def filled(tokens: int, window: int) -> str:
+    """Return how much of a window is filled."""
+    return f"{tokens:,} of {window:,} tokens ({100 * tokens // max(1, window)}%)"
 
 
 def _amount(tokens: int, dollars: float) -> str:

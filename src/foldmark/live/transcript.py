@@ -405,12 +405,12 @@ def sub_agent(root: ClientTranscript, named: str) -> ClientTranscript:
 def named_transcript(log: Log, folder: str, session: str, dialect: ClientDialect, kind: type[C]) -> C:
     """Return the transcript of a session that the client names, of this `kind`; its conversation is created once it is
     recorded."""
-    name = _name(log, folder, session)
+    name = session_name(log, folder, session)
     agent = log.agent(name) if log.exists(name) else None
-    return kind(agent, session, dialect, lambda: log.agent(_name(log, folder, session)))
+    return kind(agent, session, dialect, lambda: log.agent(session_name(log, folder, session)))
 
 
-def _name(log: Log, folder: str, session: str) -> str:
+def session_name(log: Log, folder: str, session: str) -> str:
     """Return the name of a session's conversation: the folder and the beginning of the session's id, as long as needed
     to distinguish it from other sessions, since ids may begin with the time."""
     for length in (*_LENGTHS, len(session)):

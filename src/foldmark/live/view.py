@@ -7,6 +7,7 @@ yet is known from memory. While the database is away, the last known state of th
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from time import monotonic
 from typing import NamedTuple
 
@@ -352,24 +353,12 @@ class TranscriptView:
         if not wanted:
             return
         places = sorted(stands.get(id, id) for id in sent if id > 0)
-        run: list[tuple[int, Event]] = []
-
-        def flushed() -> Iterator[tuple[int, bytes]]:
-            if run:
-                for raw in self.dialect.messages_of(event for _, event in run):
-                    yield run[0][0], raw
-
         events = in_place(moment.events(sorted(wanted)))
-        answered = self._answered(moment, events, sent)
-        for event in events:
-            if event.kind == "tool_result" and event.answers in answered:
-                continue  # the client sends another result in place of this one
-            place = begins(event)
-            if run and bisect_left(places, run[0][0]) != bisect_left(places, place):
-                yield from flushed()
-                run.clear()
-            run.append((place, event))
-        yield from flushed()
+        answered = self._answered(moment, events, sent)  # the client sends another result in place of these
+        kept = [each for each in events if each.kind != "tool_result" or each.answers not in answered]
+        for _, run in groupby(kept, lambda event: bisect_left(places, begins(event))):
+            first, *rest = run
+            yield from ((begins(first), raw) for raw in self.dialect.messages_of([first, *rest]))
 
     def _answered(self, moment: Snapshot, events: Iterable[Event], sent: Container[int]) -> set[int | None]:
         """Return the calls of these results that a result in the request answers."""

@@ -200,19 +200,8 @@ def _operations(agent: Agent) -> list[dict[str, Any]]:
 
 def _row(row: Turn, most: int) -> dict[str, Any]:
     """Return a row of the pane as data: `share` is its size, compared with the largest turn."""
-    return {
-        "id": row.id,
-        "turn": row.turn,
-        "title": row.title,
-        "tokens": row.tokens,
-        "share": row.tokens / max(1, most),
-        "tool": row.tool,
-        "calls": row.calls,
-        "pinned": row.pinned,
-        "evicted": row.evicted,
-        "shortened": row.shortened,
-        "results": row.results,
-    }
+    names = ("id", "turn", "title", "tokens", "tool", "calls", "pinned", "evicted", "shortened", "results")
+    return {**{name: getattr(row, name) for name in names}, "share": row.tokens / max(1, most)}
 
 
 def question(asked: Request) -> dict[str, Any]:

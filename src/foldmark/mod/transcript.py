@@ -11,17 +11,16 @@ import msgspec
 
 from foldmark.core import selections
 from foldmark.core.assembly.eviction import client_placeholder
-from foldmark.core.events import Event
 from foldmark.core.segments import contains
 from foldmark.live.sizes import PassedOn
 from foldmark.live.transcript import ClientTranscript
 from foldmark.live.view import Seen
 from foldmark.mod.rows import OPENING, text_of
-from foldmark.overlay.ledger import KnownMessage
+from foldmark.overlay.ledger import CameBack, KnownMessage
 from foldmark.overlay.pieces import ClientMessage, decoded
 from foldmark.request.client_sizes import LOCAL
 from foldmark.wires.anthropic import result_block
-from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
+from foldmark.wires.parts import Part, TextMessage
 
 _EVICTED = client_placeholder(0).partition("0")[0]
 """The beginning of a placeholder."""
@@ -118,45 +117,18 @@ class ModTranscript(ClientTranscript):
                 found[id(message)] = blocks
         return found
 
-    def _finder(self, more: Set[int] = frozenset(), *, without: Set[int]) -> "_PutBack":
+    def _finder(self, more: Set[int] = frozenset(), *, without: Set[int]) -> CameBack:
         """Return a finder among the messages in the context that the client may send again: those that have left, the
         summaries, and `more`, but none of `without`."""
         with self.agent.reading() as (moment, at):
             summaries = (each.id for each in selections.operations(moment, self.agent.id) if each.kind == "summary")
             wanted = {*more, *self.left, *summaries} - without
-            return _PutBack(moment.events(sorted(id for id in wanted if contains(at.visible, self.agent.id, id))))
+            return CameBack(moment.events(sorted(id for id in wanted if contains(at.visible, self.agent.id, id))))
 
 
 def is_thought(part: Part) -> bool:
     """Return True for a content that only holds thinking."""
     return isinstance(part, TextMessage) and not part.text.strip()
-
-
-class _PutBack:
-    """Finds the events of contents that the client sends again: calls and results by their ids, texts in order."""
-
-    def __init__(self, events: Sequence[Event]) -> None:
-        self._calls = {each.call_id: each for each in events if each.kind == "tool_call"}
-        self._results = {each.call_id: each for each in events if each.kind == "tool_result"}
-        self._texts = [each for each in events if each.kind not in ("tool_call", "tool_result")]
-
-    def event_of(self, part: Part) -> Event | None:
-        """Return the event with this content; None if it is new."""
-        if isinstance(part, CallMessage):
-            return self._calls.pop(part.call_id, None)
-        if isinstance(part, ResultMessage):
-            found = self._results.get(part.call_id)
-            if found is None or part.text.strip() not in _forms(found):
-                return None
-            return self._results.pop(part.call_id)
-        text = part.text.strip()
-        at = next((at for at, each in enumerate(self._texts) if each.content.strip() == text), None)
-        return None if at is None else self._texts.pop(at)
-
-
-def _forms(result: Event) -> tuple[str, str]:
-    """Return the texts with which a result may be sent."""
-    return result.content.strip(), client_placeholder(len(result.content))
 
 
 def answered_message(message: Any, usage: Any, model: str) -> bytes:

@@ -15,11 +15,13 @@ from typing import Any
 from msgspec import Struct
 
 from foldmark.core.assembly.caching import common_length
+from foldmark.core.assembly.eviction import client_placeholder
+from foldmark.core.events import Event
 from foldmark.log import Agent
 from foldmark.operations.decide import exactly
 from foldmark.overlay.pieces import ClientMessage, PieceForm
 from foldmark.request.client_sizes import LOCAL
-from foldmark.wires.parts import CallMessage, Part, ResultMessage
+from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
 
 TOLD = LOCAL
 """Below it are the events of blocks that the client itself wrote, as they are appended."""
@@ -147,3 +149,23 @@ def leave(agent: Agent, events: Iterable[int], reason: str) -> int:
     """Remove exactly these events from the context, and return the operation. Whole exchanges could include messages
     that are still sent."""
     return agent.operate(partial(exactly, ids=events), actor="system", reason=reason).event_id
+
+
+class CameBack:
+    """Finds the events of contents that a program sends again: calls and results by their ids, texts in order."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._called = {(each.kind, each.call_id): each for each in events if each.kind in ("tool_call", "tool_result")}
+        self._texts = [each for each in events if each.kind not in ("tool_call", "tool_result")]
+
+    def event_of(self, part: Part) -> Event | None:
+        """Return the event with this content; None if it is new. A result may come as its placeholder."""
+        if isinstance(part, TextMessage):
+            text = part.text.strip()
+            at = next((at for at, each in enumerate(self._texts) if each.content.strip() == text), None)
+            return None if at is None else self._texts.pop(at)
+        found = self._called.get((part.kind, part.call_id))
+        if found is not None and isinstance(part, ResultMessage):
+            forms = found.content.strip(), client_placeholder(len(found.content))
+            found = found if part.text.strip() in forms else None
+        return found and self._called.pop((part.kind, part.call_id))

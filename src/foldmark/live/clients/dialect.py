@@ -18,8 +18,10 @@ from msgspec import Raw, Struct
 
 from foldmark.core.events import Event
 from foldmark.core.request import Request, Stopped, Usage
+from foldmark.cost.spending import lifetime_of
 from foldmark.live.live_agent import AnyProgram, LiveAgent
 from foldmark.overlay.pieces import ClientMessage, PieceForm, SentMessage, decoded, text_of
+from foldmark.tokens.models import Model
 from foldmark.wires.parts import Part, TextMessage
 
 if TYPE_CHECKING:
@@ -76,6 +78,11 @@ class ClientRequest(Struct, frozen=True):
     def messages(self) -> list[ClientMessage]:
         """The messages without their bytes."""
         return [each.message for each in self.sent]
+
+    def lifetime(self, model_named: Callable[[str], Model]) -> float | None:
+        """Return the seconds for which the provider keeps this request in its cache; None if that is not known."""
+        model = model_named(f"{self.dialect.provider}/{self.head.model}")
+        return lifetime_of(model, self.dialect.cache_asked(self))
 
     def with_messages(self, messages: Iterable[bytes]) -> bytes:
         """Return the body with these messages instead of its own."""
