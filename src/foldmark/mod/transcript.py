@@ -4,7 +4,7 @@ The client then no longer sends what has left, and sends again what a person bri
 is new: what has left has its operation already, and what comes back has its events.
 """
 
-from collections.abc import Container, Sequence, Set
+from collections.abc import Container, Sequence
 from typing import Any
 
 import msgspec
@@ -83,8 +83,6 @@ class ModTranscript(ClientTranscript):
 
     def _append(self, message: ClientMessage, local: Sequence[int] = ()) -> tuple[int, ...]:
         back = self._back.get(id(message), {})
-        if not back:
-            return super()._append(message, local)
         is_new = any(part is not None and block not in back for block, part in enumerate(self.dialect.parts(message)))
         parts = self._opened(message, local) if is_new else [None for _ in message.blocks]
         own = [None if block in back else part for block, part in enumerate(parts)]
@@ -99,14 +97,17 @@ class ModTranscript(ClientTranscript):
             return {}
         rewritten = {id for at, each in enumerate(self.known) if at not in places for id in each.ids if id > 0}
         sent = {id for at, each in enumerate(self.known) if at in places for id in each.ids}
-        finder = self._finder(rewritten, without=sent)
+        with self.agent.reading() as (moment, at):
+            summaries = (each.id for each in selections.operations(moment, self.agent.id) if each.kind == "summary")
+            wanted = {*rewritten, *self.left, *summaries} - sent
+            back = CameBack(moment.events(sorted(id for id in wanted if contains(at.visible, self.agent.id, id))))
         found: dict[int, dict[int, int]] = {}
         for message in new:
             blocks: dict[int, int] = {}
             for block, part in enumerate(self.dialect.parts(message)):
                 if part is None:
                     continue
-                event = finder.event_of(part)
+                event = back.event_of(part)
                 if event is None and isinstance(part, TextMessage) and self.dialect.agent.is_summary(part.text):
                     return {}  # what the client keeps behind its own summary counts as new
                 if event is not None:
@@ -116,14 +117,6 @@ class ModTranscript(ClientTranscript):
             if blocks:
                 found[id(message)] = blocks
         return found
-
-    def _finder(self, more: Set[int] = frozenset(), *, without: Set[int]) -> CameBack:
-        """Return a finder among the messages in the context that the client may send again: those that have left, the
-        summaries, and `more`, but none of `without`."""
-        with self.agent.reading() as (moment, at):
-            summaries = (each.id for each in selections.operations(moment, self.agent.id) if each.kind == "summary")
-            wanted = {*more, *self.left, *summaries} - without
-            return CameBack(moment.events(sorted(id for id in wanted if contains(at.visible, self.agent.id, id))))
 
 
 def is_thought(part: Part) -> bool:

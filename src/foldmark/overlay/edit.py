@@ -112,14 +112,12 @@ def _edit(
             inserted = done.waiting.pop(0)[1]
             done.add(SentMessage(inserted, dialect.read(inserted)), view)
             done.changed = True
+    follows = message.role == "system" and done.lost and message.blocks
+    leaves = follows and not any(id > 0 and view.shows(id) for id in known.ids)
+    kept = None if leaves else _kept(dialect, raw, message, known, view)
     if message.role != "system":
-        kept = _kept(dialect, raw, message, known, view)
         done.lost = kept is None and done.begun and LOCAL not in known.ids
         done.begun = done.begun or message.role == "assistant"
-    elif done.lost and message.blocks and not any(id > 0 and view.shows(id) for id in known.ids):
-        kept = None
-    else:
-        kept = _kept(dialect, raw, message, known, view)
     if kept is not None and not done.gone.isdisjoint(message.results):
         kept = _noticed(dialect, kept, message, known, view, done.gone)
     elif kept is None:

@@ -24,7 +24,7 @@ from foldmark.live.clients.dialect import (
     RequestHead,
     TypedPrompt,
     contents_in,
-    plain,
+    meaning_key,
 )
 from foldmark.live.clients.roles import RoleClient, RoleMessage
 from foldmark.live.clients.weaving import MessageWeaver, Weaver
@@ -35,6 +35,7 @@ from foldmark.wires.anthropic import (
     USE,
     call_block,
     is_thinking,
+    meaning,
     message_blocks,
     read_answer,
     read_user,
@@ -78,7 +79,7 @@ class AnthropicClient(RoleClient):
         calls = tuple(str(each.get("id")) for each in found if each.get("type") == USE)
         results = tuple(call for each in found if (call := self.result_of(each)) is not None)
         thinks = any(map(self.is_thinking, found))
-        key = _answer_key(found) if role == "assistant" else key_of(role, blocks)
+        key = meaning_key(role, meaning(found)) if role == "assistant" else key_of(role, blocks)
         return ClientMessage(role, queued_blocks.divided(role, blocks), key, calls, results, thinks)
 
     def blocks(self, raw: bytes) -> tuple[bytes, ...]:
@@ -193,10 +194,12 @@ class AnthropicClient(RoleClient):
         message, content = found.body, found.body["content"]
         parts = [self._part("assistant", block, message.get("id")) for block in content]
         model, blocks = str(message.get("model", "")), tuple(map(msgspec.json.encode, content))
-        return ClientAnswer(_answer_key(content), parts, model, found.usage, found.stopped, blocks)
+        return ClientAnswer(
+            meaning_key("assistant", meaning(content)), parts, model, found.usage, found.stopped, blocks
+        )
 
     def answer_key(self, blocks: Iterable[bytes]) -> str:
-        return _answer_key(list(map(decoded, blocks)))
+        return meaning_key("assistant", meaning(map(decoded, blocks)))
 
     def without_own(self, block: bytes) -> bytes:
         return _without_reminders(block) if b'"tool_result"' in block else block
@@ -250,21 +253,3 @@ def _without_reminders(block: bytes) -> bytes:
     while (tag := block.rfind(_TAG, 0, begin)) >= 0 and block.find(_END, tag, begin) == begin - len(_END):
         begin = tag
     return block[:begin] + block[end:] if begin < end else block
-
-
-def _answer_key(blocks: Sequence[Any]) -> str:
-    """Return the key of an answer, regardless of the order of members and the form of numbers that a client writes."""
-    meanings = [_meaning(block) for block in blocks if isinstance(block, dict)]
-    return key_of("assistant", [msgspec.json.encode([each for each in meanings if each], order="sorted")])
-
-
-def _meaning(block: Mapping[str, Any]) -> list[Any]:
-    kind = block.get("type")
-    if kind == "text":
-        text = str(block.get("text", "")).strip()
-        return [kind, text] if text else []
-    if kind == USE:
-        return [kind, block.get("id"), block.get("name"), plain(block.get("input"))]
-    if kind in THINKING:
-        return [kind, block.get(THINKING[kind][-1])]
-    return [kind, plain({name: value for name, value in block.items() if name != "cache_control"})]

@@ -20,7 +20,7 @@ from foldmark.core.events import Event
 from foldmark.core.request import Request, Stopped, Usage
 from foldmark.cost.spending import lifetime_of
 from foldmark.live.live_agent import AnyProgram, LiveAgent
-from foldmark.overlay.pieces import ClientMessage, PieceForm, SentMessage, decoded, text_of
+from foldmark.overlay.pieces import ClientMessage, PieceForm, SentMessage, decoded, key_of, text_of
 from foldmark.tokens.models import Model
 from foldmark.wires.parts import Part, TextMessage
 
@@ -275,10 +275,16 @@ def contents_in(content: bytes, kind: str = "text") -> tuple[bytes, ...]:
     return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
 
 
-def plain(value: Any) -> Any:
+def meaning_key(role: str, meaning: list[Any]) -> str:
+    """Return the key of a message with this meaning, regardless of the order of members and the form of numbers that a
+    client writes."""
+    return key_of(role, [msgspec.json.encode(_plain(meaning), order="sorted")])
+
+
+def _plain(value: Any) -> Any:
     """Return a value with whole numbers written as in JavaScript (1.0 becomes 1)."""
     if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
+        return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [plain(each) for each in value]
+        return [_plain(each) for each in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -22,11 +22,11 @@ from foldmark.core.request import Request
 from foldmark.dialects.gemini.contents import first_candidate, parse, parts_of
 from foldmark.live.clients import answers
 from foldmark.live.clients.checking import check_alternating, check_begun_by_user, check_directly_answered
-from foldmark.live.clients.dialect import ClientAnswer, ClientBody, ClientRequest, RequestHead, TypedPrompt, plain
+from foldmark.live.clients.dialect import ClientAnswer, ClientBody, ClientRequest, RequestHead, TypedPrompt, meaning_key
 from foldmark.live.clients.joined_texts import JoiningClient
 from foldmark.live.clients.roles import RoleClient, RoleMessage
 from foldmark.live.clients.weaving import ContentsWeaver, Weaver
-from foldmark.overlay.pieces import ClientMessage, decoded, key_of
+from foldmark.overlay.pieces import ClientMessage, decoded
 from foldmark.wires import gemini
 from foldmark.wires.gemini import CALL, RESPONSE
 from foldmark.wires.parts import Part
@@ -96,8 +96,8 @@ class GeminiClient(JoiningClient, RoleClient):
             return ClientMessage("assistant", blocks, _answer_key(found), _ids(found, CALL), (), thinks)
         results = _ids(found, RESPONSE)
         # The client's injected text changes from run to run, and the client shortens old responses.
-        kept = [_meaning(block) for block in found if not self._is_injected(block)]
-        key = key_of("user", [msgspec.json.encode([*map(_identity, results), *filter(None, kept)], order="sorted")])
+        kept = [block for block in found if block and RESPONSE not in block and not self._is_injected(block)]
+        key = meaning_key("user", [*(["response", call_id] for call_id in results), *kept])
         return ClientMessage("user", blocks, key, (), results)
 
     def blocks_of(self, content: list[Raw]) -> tuple[bytes, ...]:
@@ -216,17 +216,7 @@ def _id_of(found: Mapping[str, Any], place: int) -> str:
     return own
 
 
-def _identity(call_id: str) -> list[str]:
-    return ["response", call_id]
-
-
 def _answer_key(blocks: Sequence[_Part]) -> str:
     """Return the key of an answer: its text and its calls, without ids and signatures, which a client may invent."""
     text, calls = gemini.meaning(blocks)
-    said = [_INVISIBLE.sub("", text).strip(), plain(calls)]
-    return key_of("assistant", [msgspec.json.encode(said, order="sorted")])
-
-
-def _meaning(block: Mapping[str, Any]) -> Any:
-    """Return the value that distinguishes a part of a user's message from others; None for a response."""
-    return None if RESPONSE in block else plain(dict(block))
+    return meaning_key("assistant", [_INVISIBLE.sub("", text).strip(), calls])

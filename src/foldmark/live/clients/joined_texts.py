@@ -7,7 +7,6 @@ left out like any other block. `united` joins the remaining prompts again.
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -31,18 +30,13 @@ def parted(block: bytes, is_command: Callable[[str], bool]) -> list[bytes]:
     return [msgspec.json.encode({**found, "text": text, _MARK: True}) for text in texts]
 
 
-def is_parted(block: Any) -> bool:
-    """Return True for one of the prompts of `parted`."""
-    return _MARK in block
-
-
 def united(blocks: Iterable[bytes]) -> list[bytes]:
     """Return blocks as the client sends them."""
     made: list[bytes] = []
     texts: list[str] = []
     for raw in blocks:
         block = decoded(raw) if _MARK.encode() in raw else {}
-        if not is_parted(block):
+        if _MARK not in block:
             made.append(raw)
             texts = []
             continue
@@ -106,7 +100,7 @@ class JoiningClient(ClientDialect):
 
     def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
         found, last = enumerate(map(decoded, message.blocks)), self.prompt(message)
-        parted = [TypedPrompt(at, block["text"].strip(), queued=True) for at, block in found if is_parted(block)]
+        parted = [TypedPrompt(at, block["text"].strip(), queued=True) for at, block in found if _MARK in block]
         return parted or ([] if last is None else [last._replace(joined=queued.JOIN in last.text)])
 
     def parted(self, sent: SentMessage, is_command: Callable[[str], bool]) -> SentMessage:

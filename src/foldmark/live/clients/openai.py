@@ -28,7 +28,7 @@ from foldmark.live.clients.dialect import (
     RequestHead,
     TypedPrompt,
     contents_in,
-    plain,
+    meaning_key,
 )
 from foldmark.live.clients.weaving import ResponseWeaver, Weaver
 from foldmark.overlay.pieces import ClientMessage, SentMessage, decoded, items_of, key_of
@@ -264,5 +264,4 @@ def _part_of_user(part: Mapping[str, Any]) -> Part:
 
 def _key(role: str, items: Iterable[Mapping[str, Any]]) -> str:
     """Return the key of a message with these items, which is the same for an answer and its echo."""
-    meanings = [plain(meaning) for item in items if (meaning := responses.meaning(item))]
-    return key_of(role, [msgspec.json.encode(meanings, order="sorted")])
+    return meaning_key(role, [meaning for item in items if (meaning := responses.meaning(item))])

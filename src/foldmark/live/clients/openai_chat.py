@@ -26,12 +26,12 @@ from foldmark.live.clients.dialect import (
     RequestHead,
     TypedPrompt,
     contents_in,
-    plain,
+    meaning_key,
 )
 from foldmark.live.clients.joined_texts import JoiningClient
 from foldmark.live.clients.openai import LONG_CACHES
 from foldmark.live.clients.weaving import CompletionWeaver, Weaver
-from foldmark.overlay.pieces import ClientMessage, SentMessage, decoded, items_of, key_of
+from foldmark.overlay.pieces import ClientMessage, SentMessage, decoded, items_of
 from foldmark.text.queued import received
 from foldmark.wires import chat
 from foldmark.wires.lenient_json import as_text, objects_in
@@ -92,11 +92,10 @@ class ChatClient(JoiningClient):
         found = list(map(decoded, blocks))
         if role == "assistant":
             calls = tuple(chat.read_call(each).call_id for each in found if chat.is_call(each))
-            return ClientMessage(role, blocks, _answer_key(found), calls)
+            return ClientMessage(role, blocks, meaning_key(role, chat.meaning(found)), calls)
         results = tuple(call for each in found if (call := self.result_of(each)) is not None)
-        kept = [plain({name: value for name, value in each.items() if name not in _MARKS}) for each in found]
-        key = key_of(role, [msgspec.json.encode(kept, order="sorted")])
-        return ClientMessage(role, blocks, key, (), results)
+        kept = [{name: value for name, value in each.items() if name not in _MARKS} for each in found]
+        return ClientMessage(role, blocks, meaning_key(role, kept), (), results)
 
     def blocks(self, raw: bytes) -> tuple[bytes, ...]:
         return _blocks(items_of(raw))
@@ -228,9 +227,8 @@ def _contents(content: bytes) -> tuple[bytes, ...]:
 def _with_blocks(item: bytes, blocks: Sequence[bytes]) -> bytes:
     """Return a message with these blocks instead of its own. Its other members stay, such as its thinking."""
     members = msgspec.json.decode(item, type=dict[str, Raw])
-    found = list(map(decoded, blocks))
-    calls = [block for block, each in zip(blocks, found, strict=True) if chat.is_call(each)]
-    said = [block for block, each in zip(blocks, found, strict=True) if not chat.is_call(each)]
+    calls = [block for block in blocks if chat.is_call(decoded(block))]
+    said = [block for block in blocks if not chat.is_call(decoded(block))]
     if "refusal" in members and said and decoded(said[-1]).get("type") == "refusal":
         members["refusal"] = Raw(bytes(msgspec.json.decode(said.pop(), type=dict[str, Raw])["refusal"]))
     else:
@@ -251,12 +249,8 @@ def _with_blocks(item: bytes, blocks: Sequence[bytes]) -> bytes:
 def _merged(before: bytes, after: bytes) -> bytes | None:
     """Return two messages of a user or of a model as one; None if they cannot be merged."""
     first, second = items_of(before), items_of(after)
-    if (
-        len(first) != 1
-        or len(second) != 1
-        or _role(first) != _role(second)
-        or _role(first) not in ("user", "assistant")
-    ):
+    roles = _role(first), _role(second)
+    if len(first) != 1 or len(second) != 1 or roles not in (("user", "user"), ("assistant", "assistant")):
         return None
     plainly = {name for name, value in decoded(first[0]).items() if value} <= {"role", "content"}
     contents = [msgspec.json.decode(each[0], type=dict[str, Raw]).get("content", b"null") for each in (first, second)]
@@ -269,15 +263,3 @@ def _merged(before: bytes, after: bytes) -> bytes | None:
     else:
         members["content"] = Raw(b"[" + b",".join(part for each in contents for part in _contents(bytes(each))) + b"]")
     return msgspec.json.encode(members)
-
-
-def _answer_key(blocks: Iterable[Item]) -> str:
-    """Return the key of an answer: its text and its calls, without its thinking, which clients may leave out."""
-    texts, calls = list[str](), list[Any]()
-    for block in blocks:
-        if chat.is_call(block):
-            part = chat.read_call(block)
-            calls.append([part.call_id, part.name, plain(part.args)])
-        else:
-            texts.append(chat.text_in(block) or "")
-    return key_of("assistant", [msgspec.json.encode(["".join(texts).strip(), calls], order="sorted")])
