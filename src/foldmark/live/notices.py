@@ -46,7 +46,7 @@ def note(
             transcript.noted |= {IDLE}
             once.append(IDLE)
             found.append(_compacts(transcript.filled, compaction, sign))
-    transcript.shows = request.dialect.weaves and agent.is_attended(headers)
+    transcript.shows = agent.is_attended(headers)
     if found:
         transcript.unsaid = "\n\n".join(filter(None, (transcript.unsaid, *found)))
         LOG.warning("%s", transcript.unsaid)

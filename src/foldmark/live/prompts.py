@@ -27,26 +27,13 @@ from foldmark.text.consent import Answer, Look, No, Yes, read
 FM_SIGN = ":"
 """The sign before a command in the text of the skill /fm, regardless of the setting `live_sign`."""
 
+_ALIKE = "mark marks clear rewind undo suggest forget remember cancel summarize restore operations recall"
+_OF_CONTEXT = "drop evict explain diff at"
+
 COMMANDS = {
-    "mark": "mark",
-    "marks": "marks",
-    "clear": "clear",
-    "rewind": "rewind",
-    "drop": "context drop",
-    "undo": "undo",
-    "evict": "context evict",
-    "suggest": "suggest",
-    "forget": "forget",
-    "remember": "remember",
-    "cancel": "cancel",
-    "summarize": "summarize",
-    "restore": "restore",
-    "operations": "operations",
-    "explain": "context explain",
-    "diff": "context diff",
-    "at": "context at",
+    **{name: name for name in _ALIKE.split()},
+    **{name: f"context {name}" for name in _OF_CONTEXT.split()},
     "show": "message show",
-    "recall": "recall",
 }
 """The prompts that map to commands of the registry."""
 

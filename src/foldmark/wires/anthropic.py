@@ -172,6 +172,15 @@ def message_blocks(event: Event) -> list[Block]:
     return [*others, *text_parts(text)]
 
 
+def blocks_for(event: Event) -> list[Block]:
+    """Return a recorded message as blocks, without its thinking, which was bound to what preceded it then."""
+    if event.kind == "tool_call":
+        return [call_block(event, event.call_id or "")]
+    if event.kind == RESULT:
+        return [result_block(event, event.call_id or "")]
+    return [block for block in message_blocks(event) if not is_thinking(block)]
+
+
 def call_block(event: Event, call_id: str) -> Block:
     """Return the block of a tool call with its id in the session."""
     name = wire.tool_name(str((event.data or {}).get("name", "")))

@@ -16,7 +16,7 @@ from foldmark.dialects.anthropic import thinking
 from foldmark.dialects.anthropic.messages import parse
 from foldmark.dialects.anthropic.stream import MessageReader
 from foldmark.live.clients import answers, queued_blocks
-from foldmark.live.clients.checking import check_alternating, check_begun_by_user
+from foldmark.live.clients.checking import check_sides
 from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
@@ -33,13 +33,11 @@ from foldmark.wires.anthropic import (
     RESULT,
     THINKING,
     USE,
-    call_block,
+    blocks_for,
     is_thinking,
     meaning,
-    message_blocks,
     read_answer,
     read_user,
-    result_block,
 )
 from foldmark.wires.lenient_json import filled_text
 from foldmark.wires.parts import Part, TextMessage
@@ -63,7 +61,7 @@ class AnthropicClient(RoleClient):
 
     name = dialect = provider = "anthropic"
     path = re.compile(r"(?:/v1)?/messages")  # clients whose base URL includes the version ask without
-    body, message, weaves = _Body, _Message, True
+    body, message = _Body, _Message
     long_caches = ((b'"1h"', re.compile(rb'"cache_control"\s*:\s*\{[^{}]*"ttl"\s*:\s*"1h"'), LIFETIMES["1h"]),)
     member, model = b"content", "assistant"
     opening = b'{"role":"user","content":[{"type":"text","text":"%s"}]}' % CLIENT_OPENING.encode()
@@ -151,8 +149,7 @@ class AnthropicClient(RoleClient):
             if before == "system" and message.role not in ("assistant", "system"):
                 raise MisplacedError(f"a system message precedes one of role {message.role}")
             before = message.role if message.blocks or message.role != "system" else before
-        check_begun_by_user(messages)
-        check_alternating(messages)
+        check_sides(messages)
 
     def check_blocks(self, message: ClientMessage) -> None:
         if message.role == "system":
@@ -178,12 +175,7 @@ class AnthropicClient(RoleClient):
         return self.written(role, (*blocks[:-1], last[:-1] + b"," + mark + b"}"))
 
     def blocks_for(self, event: Event, before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        # Thinking is left out: it was bound to the messages that preceded it then.
-        if event.kind == "tool_call":
-            return [call_block(event, event.call_id or "")]
-        if event.kind == RESULT:
-            return [result_block(event, event.call_id or "")]
-        return [block for block in message_blocks(event) if not self.is_thinking(block)]
+        return blocks_for(event)
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
         found = answers.read_answer(

@@ -115,8 +115,6 @@ class ClientDialect(PieceForm):
     path: ClassVar[re.Pattern[str]]
     body: ClassVar[type[ClientBody]] = ClientBody
     credentials: ClassVar[tuple[str, ...]]
-    weaves: ClassVar[bool] = False
-    """True if a text of Foldmark's own can be put before a provider's answer, and is told apart from it later."""
     steers: ClassVar[bool] = False
     """True if the client aborts an answer when a prompt is typed, and asks for the rest together with that prompt."""
     long_caches: ClassVar[tuple[tuple[bytes, re.Pattern[bytes], float], ...]] = ()
@@ -248,11 +246,11 @@ class ClientDialect(PieceForm):
 
     @abstractmethod
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
-        """Return the media type and the body of an answer with the text `text`."""
+        """Return the media type and the body of an answer with the text `text`, which `answer` can read."""
 
+    @abstractmethod
     def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> "Weaver":
-        """Return what puts a text of Foldmark's own before a provider's answer, if this wire `weaves`."""
-        raise NotImplementedError
+        """Return what puts a text of Foldmark's own before a provider's answer. It is told apart from that later."""
 
     def woven(self, answer: ClientAnswer, said: str) -> ClientAnswer | None:
         """Return an answer whose first block is the text that a `weaver` put before it; None if it has none."""

@@ -21,7 +21,7 @@ from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.gemini.contents import first_candidate, parse, parts_of
 from foldmark.live.clients import answers
-from foldmark.live.clients.checking import check_alternating, check_begun_by_user, check_directly_answered
+from foldmark.live.clients.checking import check_directly_answered, check_sides
 from foldmark.live.clients.dialect import ClientAnswer, ClientBody, ClientRequest, RequestHead, TypedPrompt, meaning_key
 from foldmark.live.clients.joined_texts import JoiningClient
 from foldmark.live.clients.roles import RoleClient, RoleMessage
@@ -146,8 +146,7 @@ class GeminiClient(JoiningClient, RoleClient):
 
     def check(self, messages: Sequence[ClientMessage]) -> None:
         check_directly_answered(messages)
-        check_begun_by_user(messages)
-        check_alternating(messages)
+        check_sides(messages)
 
     def blocks_for(self, event: Event, before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         return gemini.parts_for(event, first=not before or CALL not in before[-1])

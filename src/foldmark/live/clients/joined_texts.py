@@ -76,8 +76,6 @@ def _behind(text: str, own: str) -> str | None:
 class JoiningClient(ClientDialect):
     """A wire whose clients join texts."""
 
-    weaves = True
-
     @abstractmethod
     def as_divided(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
         """Return a message with these blocks, some of which may be parts of one text."""

@@ -72,7 +72,7 @@ class ResponsesClient(ClientDialect):
         "version",
         "x-openai-internal-codex-responses-lite",
     )
-    groups = steers = weaves = True
+    groups = steers = True
     long_caches = LONG_CACHES
     passing = responses.PASSING
 

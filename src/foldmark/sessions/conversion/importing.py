@@ -159,8 +159,10 @@ class _Import:
         own = {line: each for line, each in known.items() if line not in copies}
         turns = list(planned.turns)
         measured = self._measured_before(turns, own)
-        writer = ImportWriter(self._agent, session, self._format, self._meter, self._imported, report, model, measured)
-        writer.measure_behind(planned.active.edited)
+        edited = planned.active.edited
+        writer = ImportWriter(
+            self._agent, session, self._format, self._meter, self._imported, report, model, measured, edited
+        )
         for turn in turns:
             writer.write(turn, own)
         writer.drop()

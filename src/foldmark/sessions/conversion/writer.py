@@ -100,11 +100,15 @@ class ImportWriter:
         report: ImportReport,
         model: str | None = None,
         measured: Measured | None = None,
+        edited: int = 0,
     ) -> None:
         """`model` is the session's model, None if it is not known. `measured` is what the import before has measured,
-        None if this import begins anew."""
+        None if this import begins anew. Only what follows the line `edited`, that of the last edit (0: none), is
+        measured: some of what precedes it has left."""
         self._model = model
         self.measured = Measured() if measured is None else measured
+        if edited:
+            self.measured.compacted(None)
         self._sizes: dict[int, Amount] = {}
         self._sent_lines: set[int] = set()
         self._agent, self._session, self._format, self._meter, self._report = agent, session, kept, meter, report
@@ -121,13 +125,7 @@ class ImportWriter:
         self._imported, self._ranges = imported, imported.segments(self.begin)
         self._calls: set[str] = set()
         self._noted: dict[bytes, ImportedLine] = {}
-        self._edited = 0
-
-    def measure_behind(self, line: int) -> None:
-        """Measure only what follows this line, that of the last edit (0: none). Some of what precedes it has left."""
-        self._edited = line
-        if line:
-            self.measured.compacted(None)
+        self._edited = edited
 
     def write(self, turn: PlannedTurn, known: Mapping[int, ImportedLine] = {}) -> None:
         """Append a turn without the lines that are already `known`. Those leave the context or return to it."""
@@ -186,7 +184,6 @@ class ImportWriter:
         first = events[0] if events else 0
         sent = [each.start for step in steps if step.sent and (each := self._events.get(step.entry.line))]
         self._note(steps, min(sent, default=first))
-        self._leave_unsent(steps)
         if not events:
             return
         self._agent.end_turn(created_at=turn.steps[-1].entry.moment, interrupted=turn.interrupted)
@@ -370,21 +367,6 @@ class ImportWriter:
             open = [each for each in made if not awaiting(moment, at, each[1])[1]]
         return [self._append(ResultMessage(call, text, is_error=True), step.entry.moment) for step, call, text in open]
 
-    def _leave_unsent(self, steps: Sequence[PlannedRecord]) -> None:
-        """Schedule the removal of the lines of a shown turn that the client does not send. Those that an edit took out
-        are one group."""
-        edited: list[int] = []
-        for step in steps:
-            events = self._events.get(step.entry.line)
-            if step.sent or not events:
-                continue
-            if step.left:
-                edited += events
-            else:
-                self._leaving.append((events.start, list(events), _UNSENT))
-        if edited:
-            self._leaving.append((min(edited), edited, _EDITED))
-
     def _leave(self, events: list[int], reason: str) -> int:
         """Remove events, and the results of the calls among them, from the context. Return the id of the operation, or
         0 if none of them was in the context."""
@@ -420,15 +402,23 @@ class ImportWriter:
             ]
 
     def _note(self, steps: Sequence[PlannedRecord], group: int) -> None:
-        left = (each.start for step in steps if step.left and (each := self._events.get(step.entry.line)))
-        edited = min(left, default=0)
+        """Note the lines of new records, and schedule the removal of those of a shown turn that the client does not
+        send. Those that an edit took out are one group."""
+        gone = (step.entry.line for step in steps if step.left and not step.sent)
+        edited = [event_id for line in gone for event_id in self._events.get(line, ())]
         for step in steps:
             events = self._events.get(step.entry.line)
             own = events.start if events is not None else 0
-            if events and (step.sent or step.left):
-                own = group if step.sent else edited
+            if events and step.sent:
+                own = group
+            elif events and step.left:
+                own = min(edited)
+            elif events:
+                self._leaving.append((own, list(events), _UNSENT))
             line = _SAYS_NOTHING if events is None else ImportedLine(events.start, len(events), own)
             self._pack(step.entry.key, line)
+        if edited:
+            self._leaving.append((min(edited), edited, _EDITED))
 
     def _pack(self, key: bytes, line: ImportedLine) -> None:
         self.lines += packed(key, line)
