@@ -78,14 +78,10 @@ class Rows:
         self._calls = {_id(use): at for at, row in enumerate(rows) for use in row.get("toolUses") or ()}
         self._results = {_id(each): at for at, row in enumerate(rows) for each in row.get("toolResults") or ()}
         self._next = 0
-        for place, message in enumerate(messages):
-            self._match(place, message)
-
-    def _match(self, place: int, message: Mapping[str, Any]) -> None:
-        for block, about in enumerate(message["content"]):
-            row = self._row_of(str(message["role"]), about)
+        for place, block in self._blocks():
+            row = self._row_of(self._role(place), block)
             if row >= 0:
-                self.of[place, block] = row
+                self.of[place] = row
                 self._next = max(self._next, row)
 
     def _row_of(self, role: str, block: Mapping[str, Any]) -> int:
@@ -158,14 +154,10 @@ class Rows:
         if not self.changes(edited):
             return None
         parts, blocks = list(self._parts(edited)), dict(self._blocks())
-        kept: dict[int, set[Place]] = {}
-        for place, block in ((_place(block), block) for _, own in parts for block in own):
-            if place is not None and place in self.of and _same(block, blocks[place]):
-                kept.setdefault(self.of[place], set()).add(place)
-        whole: dict[int, set[Place]] = {}
-        for place, row in self.of.items():
-            whole.setdefault(row, set()).add(place)
-        complete = {row for row, places in kept.items() if places == whole[row]} - self._texts_of_results()
+        left = ((_place(block), block) for _, own in parts for block in own)
+        stays = {place for place, block in left if place is not None and _same(block, blocks[place])}
+        broken = {row for place, row in self.of.items() if place not in stays}
+        complete = set(self.of.values()) - broken - self._texts_of_results()
         return [row for role, own in parts for row in self._rows_of(role, own, complete)]
 
     def _parts(self, edited: EditedMessages) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:

@@ -126,15 +126,5 @@ def is_thought(part: Part) -> bool:
 
 def answered_message(message: Any, usage: Any, model: str) -> bytes:
     """Return an answer in the form in which the provider sends it, as JSON."""
-    return msgspec.json.encode(
-        {
-            "id": "msg_mod",
-            "type": "message",
-            "role": "assistant",
-            "content": message["content"],
-            "model": model,
-            "stop_reason": "end_turn",
-            "stop_sequence": None,
-            "usage": usage,
-        }
-    )
+    about = {"id": "msg_mod", "type": "message", "model": model, "stop_reason": "end_turn", "stop_sequence": None}
+    return msgspec.json.encode({**message, **about, "usage": usage})
