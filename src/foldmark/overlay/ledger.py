@@ -10,6 +10,7 @@ follow.
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 from msgspec import Struct
@@ -108,13 +109,8 @@ def asked_in(messages: Sequence[ClientMessage]) -> int:
 
 def ranges(places: Sequence[int]) -> list[list[int]]:
     """Return places as ranges, each with its first and last place."""
-    found: list[list[int]] = []
-    for place in places:
-        if found and found[-1][1] == place - 1:
-            found[-1][1] = place
-        else:
-            found.append([place, place])
-    return found
+    runs = (list(run) for _, run in groupby(enumerate(places), lambda each: each[1] - each[0]))
+    return [[run[0][1], run[-1][1]] for run in runs]
 
 
 def ledger_data(places: Sequence[int], added: Sequence[KnownMessage]) -> dict[str, Any]:

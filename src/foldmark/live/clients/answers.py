@@ -39,6 +39,13 @@ def read_answer(body_of: Callable[[], Json], parse: Callable[[Json], tuple[Piece
     return WholeAnswer(body, usage, next((each for each in pieces if isinstance(each, Stopped)), None))
 
 
+def answer_in(
+    body: bytes, reader: R, whole: Callable[[R], Json], parse: Callable[[Json], tuple[Piece, ...]], *, streamed: bool
+) -> WholeAnswer | None:
+    """Return the answer in a body as `body_in` reads it; None if it is incomplete or invalid."""
+    return read_answer(lambda: body_in(body, reader, whole, streamed=streamed), parse)
+
+
 def put_first(parts: list[Part | None], blocks: Sequence[Json]) -> None:
     """Put blocks before those of the first part that says something."""
     place, part = next(((place, part) for place, part in enumerate(parts) if part is not None), (0, None))

@@ -178,9 +178,7 @@ class AnthropicClient(RoleClient):
         return blocks_for(event)
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
-        found = answers.read_answer(
-            lambda: answers.body_in(body, MessageReader({}), MessageReader.message, streamed=streamed), parse
-        )
+        found = answers.answer_in(body, MessageReader({}), MessageReader.message, parse, streamed=streamed)
         if found is None:
             return None
         message, content = found.body, found.body["content"]

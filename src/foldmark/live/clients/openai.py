@@ -175,9 +175,7 @@ class ResponsesClient(ClientDialect):
         return self.messages_in(items)
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
-        found = answers.read_answer(
-            lambda: answers.body_in(body, ResponseReader(""), ResponseReader.response, streamed=streamed), parse
-        )
+        found = answers.answer_in(body, ResponseReader(""), ResponseReader.response, parse, streamed=streamed)
         if found is None:
             return None
         items, model = objects_in(found.body["output"]), str(found.body.get("model", ""))

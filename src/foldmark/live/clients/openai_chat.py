@@ -161,9 +161,7 @@ class ChatClient(JoiningClient):
         return self.messages_in(list(map(msgspec.json.encode, items)))
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
-        found = answers.read_answer(
-            lambda: answers.body_in(body, CompletionReader(""), CompletionReader.completion, streamed=streamed), parse
-        )
+        found = answers.answer_in(body, CompletionReader(""), CompletionReader.completion, parse, streamed=streamed)
         choices = [] if found is None else objects_in(found.body.get("choices"))
         if found is None or not choices:  # an error can come as an answer
             return None
