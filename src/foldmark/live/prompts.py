@@ -171,11 +171,9 @@ def unescaped(raw: bytes, prompt: TypedPrompt, sign: str) -> bytes:
 
 def without_escape(request: ClientRequest, raw: bytes, sign: str) -> bytes:
     """Read a message, and return it with one sign for each of its prompts that is a command escaped with two."""
-    dialect, blocks = request.dialect, list(request.dialect.blocks(raw))
-    before = blocks.copy()
-    for prompt in dialect.prompts(dialect.read(raw)):
-        blocks[prompt.block] = unescaped(blocks[prompt.block], prompt, sign)
-    return raw if blocks == before else dialect.rewritten(raw, blocks)
+    dialect, blocks = request.dialect, request.dialect.blocks(raw)
+    made = _unescaped(dialect, dialect.read(raw), blocks, sign)
+    return raw if made == blocks else dialect.rewritten(raw, made)
 
 
 def without_escapes(request: ClientRequest, messages: Sequence[bytes], sign: str) -> list[bytes]:
@@ -192,10 +190,14 @@ def without_escapes(request: ClientRequest, messages: Sequence[bytes], sign: str
 
 def as_sent(dialect: ClientDialect, message: ClientMessage, sign: str) -> ClientMessage:
     """Return a message as `without_escape` leaves it."""
-    blocks = list(message.blocks)
+    return msgspec.structs.replace(message, blocks=_unescaped(dialect, message, message.blocks, sign))
+
+
+def _unescaped(dialect: ClientDialect, message: ClientMessage, blocks: Sequence[bytes], sign: str) -> tuple[bytes, ...]:
+    made = list(blocks)
     for prompt in dialect.prompts(message):
-        blocks[prompt.block] = unescaped(blocks[prompt.block], prompt, sign)
-    return msgspec.structs.replace(message, blocks=tuple(blocks))
+        made[prompt.block] = unescaped(made[prompt.block], prompt, sign)
+    return tuple(made)
 
 
 def without_repeated(dialect: ClientDialect, raw: bytes, sign: str, has_left: Callable[[str], bool]) -> bytes:

@@ -136,11 +136,8 @@ def _amount(tokens: int, dollars: float) -> str:
 
 def statuses(log: Log) -> list[LiveStatus]:
     """Return the status of every recorded session, oldest first."""
-    found = []
-    for agent in log.agents():
-        if agent.name is not None and (session := client_session(agent)) is not None:
-            found.append(status(agent, session))
-    return found
+    named = [agent for agent in log.agents() if agent.name is not None]
+    return [status(agent, session) for agent in named if (session := client_session(agent)) is not None]
 
 
 def status(agent: Agent, session: str) -> LiveStatus:

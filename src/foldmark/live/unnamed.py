@@ -61,7 +61,7 @@ class UnnamedSessions:
         if any(each.dialect is request.dialect for each in self._loaded):
             return None
         keys = {message.key for message in request.messages[:-1]}
-        for agent in self._named()[:LOADED] if len(keys) >= _ENOUGH else ():
+        for agent in conversations(self._log, self._folder)[:LOADED] if len(keys) >= _ENOUGH else ():
             made = _opened(agent, request.dialect)
             if made is not None and len(keys & {each.key for each in made.known}) >= _ENOUGH:
                 self._loaded.append(made)
@@ -84,14 +84,11 @@ class UnnamedSessions:
 
     def _resumed(self, request: ClientRequest) -> Iterator[ClientTranscript]:
         first = request.messages[0].key
-        for agent in self._named()[:_SEARCHED]:
+        for agent in conversations(self._log, self._folder)[:_SEARCHED]:
             if first in first_keys(agent):
                 made = _opened(agent, request.dialect)
                 if made is not None and made.shares([message.key for message in request.messages]) >= _ENOUGH:
                     yield made
-
-    def _named(self) -> list[Agent]:
-        return conversations(self._log, self._folder)
 
 
 def _opened(agent: Agent, dialect: ClientDialect) -> ClientTranscript | None:

@@ -68,10 +68,7 @@ class _Progress:
 
 
 def edited(
-    dialect: PieceForm,
-    sent: Sequence[SentMessage],
-    known: Sequence[KnownMessage],
-    view: ContextView,
+    dialect: PieceForm, sent: Sequence[SentMessage], known: Sequence[KnownMessage], view: ContextView
 ) -> EditedMessages:
     """Return the messages to send instead of `sent`; `known` has an entry for each. Raises MisplacedError."""
     done = _Progress(view)

@@ -108,7 +108,7 @@ class ResponsesClient(ClientDialect):
             return _with_contents(items[0], list(blocks))
         if all(map(is_output, map(decoded, items))):
             # Outputs that became user texts go after the other outputs, which must directly follow their calls.
-            ordered: list[bytes] = sorted(blocks, key=_is_text)
+            ordered: list[bytes] = sorted(blocks, key=lambda item: kind_of(decoded(item)) == responses.MESSAGE)
             return b",".join(ordered)
         return b",".join(blocks)
 
@@ -219,10 +219,6 @@ def _group(item: bytes) -> str | None:
     """Return the kind of run that an item can join; None if it is always separate."""
     found = decoded(item)
     return "made" if is_made(found) else "outputs" if is_output(found) else None
-
-
-def _is_text(item: bytes) -> bool:
-    return kind_of(decoded(item)) == responses.MESSAGE
 
 
 def _role(items: Sequence[Mapping[str, Any]]) -> str:

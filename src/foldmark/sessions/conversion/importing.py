@@ -25,7 +25,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from foldmark.core.agents import is_uuid
 from foldmark.core.errors import CommandError
@@ -132,10 +131,7 @@ class _Import:
         entries = self._format.index(self._first_pass(records))
         self._report.records = dict(sorted(records.items(), key=lambda item: (-item[1], item[0])))
         self._report.lines = self._session.line_count
-        return list(self._format.edited(entries, self._reread))
-
-    def _reread(self, entry: RecordEntry) -> Any:
-        return self._session.reread(entry.line, entry.offset).value
+        return list(self._format.edited(entries, lambda each: self._session.reread(each.line, each.offset).value))
 
     def _first_pass(self, records: Counter[str]) -> Iterator[SessionRecord]:
         for line in self._session.lines():
