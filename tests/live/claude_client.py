@@ -16,7 +16,8 @@ from running import Running
 from wire_anthropic import SYSTEM_MESSAGES, AnthropicWire
 from wire_bound import BoundWire
 
-from foldmark.live.clients.answers import message_in
+from foldmark.dialects.anthropic.stream import MessageReader
+from foldmark.live.clients.answers import body_in
 from foldmark.log import Agent
 from patience import LIMIT
 
@@ -68,7 +69,7 @@ class Client:
         content, headers = self.request(messages)
         came = httpx.post(f"{self.url}/v1/messages", headers=headers, content=content, timeout=LIMIT)
         assert came.status_code == 200, came.text
-        return list(message_in(came.content)["content"])
+        return list(body_in(came.content, MessageReader({}), MessageReader.message)["content"])
 
     @contextmanager
     def answering(self, messages: list[dict[str, Any]], seen: str) -> Iterator[None]:

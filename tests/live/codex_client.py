@@ -10,7 +10,8 @@ from codex_wire import CodexWire
 from plan import Answer, Reply, Say, Think, Use
 from running import Running
 
-from foldmark.live.clients.answers import response_in
+from foldmark.dialects.openai.stream import ResponseReader
+from foldmark.live.clients.answers import body_in
 from foldmark.log import Agent
 from patience import LIMIT
 
@@ -65,7 +66,7 @@ class Client:
         content = json.dumps(body, separators=(",", ":")).encode()
         came = httpx.post(f"{self.url}/v1/responses", headers=headers, content=content, timeout=LIMIT)
         assert came.status_code == 200, came.text
-        answer = response_in(came.content)["output"]
+        answer = body_in(came.content, ResponseReader(""), ResponseReader.response)["output"]
         return [{"status": "completed", **item, ADDED: {"turn_id": "t"}} for item in answer]
 
     def request(self, items: list[dict[str, Any]]) -> tuple[dict[str, Any], dict[str, str]]:

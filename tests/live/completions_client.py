@@ -12,7 +12,8 @@ from plan import Answer, Http, Reply, Say, Use
 from running import Running
 from wire_openai import OpenAIWire
 
-from foldmark.live.clients.answers import completion_in
+from foldmark.dialects.openai.stream import CompletionReader
+from foldmark.live.clients.answers import body_in
 from foldmark.live.sessions import Sessions
 from foldmark.log import Agent
 from patience import LIMIT
@@ -81,7 +82,7 @@ class Client:
         headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json", **self.headers}
         came = httpx.post(f"{self.url}{self.path}", headers=headers, content=content, timeout=LIMIT)
         assert came.status_code == 200, came.text
-        return dict(completion_in(came.content)["choices"][0]["message"])
+        return dict(body_in(came.content, CompletionReader(""), CompletionReader.completion)["choices"][0]["message"])
 
 
 class Model:

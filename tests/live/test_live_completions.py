@@ -13,10 +13,10 @@ from completions_client import REMINDER, SESSION, CompletionsRunning, Message, a
 from plan import Broken, Http, Reply, Say, Use
 
 from answering import answered_by
-from foldmark.live.clients.dialect import MisplacedError
 from foldmark.live.clients.openai_chat import CHAT
 from foldmark.live.prompts import help_text
 from foldmark.live.status import statuses
+from foldmark.overlay.pieces import MisplacedError
 from patience import LIMIT
 
 Repeat = Callable[[Message], Message]

@@ -14,8 +14,9 @@ from wire_anthropic import misplaced_systems
 
 from answering import answered_by
 from foldmark.live.clients.anthropic import ANTHROPIC
-from foldmark.live.clients.dialect import MisplacedError, SentMessage
-from foldmark.live.leaving_out import ContextView, KnownMessage, edited
+from foldmark.overlay.edit import ContextView, edited
+from foldmark.overlay.ledger import KnownMessage
+from foldmark.overlay.pieces import MisplacedError, SentMessage
 from foldmark.request.client_sizes import LOCAL
 
 AGENTS, TASKS, PLAN = "Agents: none.", "Use the task tools.", "Plan mode is active."

@@ -170,7 +170,7 @@ def test_a_session_that_names_its_newest_record_is_read_on_from_its_old_end(path
         with path.open("ab") as file:
             file.write(jsonl(said(number, parent), said(number + 1, number), system(note, number + 1), leaf(note)))
         done = import_session(log, path)
-        assert done.records == {"assistant": 1, "last-prompt": 1, "system": 1, "user": 1}
+        assert done.messages == {"assistant": 1, "user": 1}
     assert shown(log, done) == "1 2 3 4 11 12 13 14"
 
 

@@ -108,6 +108,20 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return numbers
 
 
+@pytest.fixture
+def reread(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the lines that are read once more from now on."""
+    numbers: list[int] = []
+    original = session_file.SessionFile.reread
+
+    def again(self: Any, number: int, offset: int) -> Any:
+        numbers.append(number)
+        return original(self, number, offset)
+
+    monkeypatch.setattr(session_file.SessionFile, "reread", again)
+    return numbers
+
+
 def test_an_unchanged_session_imports_nothing(place: Place) -> None:
     place.write(*said("a", "b", "c", "d"))
     head = place.agent.context().at
@@ -128,15 +142,30 @@ def test_new_records_of_a_session_are_imported_into_its_conversation(place: Plac
     assert place.bring().messages == {}
 
 
-def test_only_new_lines_are_read(place: Place, read: Any) -> None:
+def test_an_unchanged_session_is_not_read(place: Place, read: Any) -> None:
     place.write(*said(*map(str, range(400))))
     read.clear()
     place.bring()
     assert len(read) < 10, "the program and the session's identity are told by the first lines"
+
+
+def test_only_new_records_are_read_twice(place: Place, read: Any, reread: list[int]) -> None:
+    place.write(*said(*map(str, range(400))))
+    assert reread == [*range(1, 401)]
     read.clear()
+    reread.clear()
     place.grow(*after("399", "new", "answer"))
-    assert [number for number in read if number > 3] == [401, 402]
+    assert [number for number in read if number > 3] == [*range(4, 403)]
+    assert reread == [401, 402]
     assert place.shown[-2:] == ["new", "answer"]
+
+
+def test_the_record_of_an_import_that_read_only_new_lines_is_one(place: Place) -> None:
+    """Earlier imports also recorded what decided whether new lines continue the active chain."""
+    place.write(*said("a", "b"))
+    (event,) = [each for each in place.agent.events(0, 100) if (each.data or {}).get("import")]
+    about = {**(event.data or {})["import"], "tips": ["b"], "carried": {"all_side": False}, "open": {"call": [1]}}
+    assert imports.import_record({"import": about}) == imports.import_record(event.data) is not None
 
 
 def test_changes_made_by_a_person_stay(place: Place) -> None:

@@ -477,5 +477,5 @@ def test_the_work_of_an_import_grows_with_the_records(write: Any, place: Place) 
 
 def _read(file: SessionFile) -> None:
     kept = recognize(file)
-    entries = kept.index(file.records(), {}, ())
+    entries = kept.index(file.records())
     kept.active(kept.edited(entries, lambda each: file.reread(each.line, each.offset).value))

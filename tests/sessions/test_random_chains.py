@@ -67,7 +67,7 @@ def shown(agent: foldmark.Agent) -> list[Any]:
 def test_import_and_doctor_read_the_same_chain(path: Path, log: foldmark.Log) -> None:
     with SessionFile(path) as file:
         order = resume(list(rows(file))).order
-        found = active(index(file.records(), {}))
+        found = active(index(file.records()))
         numbers = {row.line for row in order if row.spoken}
     sent = messages_of(order)
     said = [row.line for message in sent.messages for row in message]
@@ -87,7 +87,7 @@ def test_each_reader_gives_the_same_answer_about_each_record(path: Path) -> None
     with SessionFile(path) as file:
         found = [row for row in rows(file) if row.state == "record"]
         lines = {row.line: file.raw(row.offset) for row in found}
-        entries = {entry.line: entry for entry in index(file.records(), {})}
+        entries = {entry.line: entry for entry in index(file.records())}
     own = [entries[row.line] for row in found]
     only_aside = all(row.aside for row in found if row.said)  # an import takes a subagent's file for a session
     for row, entry in zip(found, own, strict=True):

@@ -110,7 +110,7 @@ def test_parse(part: int, placed: list[tuple[Damaged, Path]]) -> None:
             assert read_item(record.value) is not None
             assert isinstance(messages_in(record.value, each.kind), list)
         for index in (claude_records.index, codex_records.index):
-            planned = [step.entry.line for turn in plan(index(records, {})).turns for step in turn.steps]
+            planned = [step.entry.line for turn in plan(index(records)).turns for step in turn.steps]
             assert sorted(planned) == [record.line for record in records]
 
 

@@ -34,7 +34,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from heapq import merge
 from operator import itemgetter
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -126,13 +125,6 @@ class ActiveRecords(Struct, frozen=True):
     preserved: Mapping[int, Sequence[str]] = {}
     """The line of a boundary -> the uuids of the preserved records, if the format has to find them."""
 
-    carried: dict[str, Any] = {}
-    """What decides whether later records continue the active chain (`imported.only_continues`)."""
-
-    open: Mapping[str, Sequence[int]] = {}
-    """Calls at the end that may still get a result, and an answer that may go on, each with the lines that are `unsent`
-    until then."""
-
 
 class Plan(Struct, frozen=True):
     """All turns in import order; every entry that is no copy appears exactly once."""
@@ -187,11 +179,12 @@ def _without_copies(
     }
 
 
-def leaf_at_end(records: Iterable[ChainRecord], leaf: Leaf = Leaf()) -> Leaf:  # noqa: B008
-    """Return the leaf that holds after these records of a session, where `leaf` held before them.
+def leaf_at_end(records: Iterable[ChainRecord]) -> Leaf:
+    """Return the leaf that holds after these records of a session.
 
     Later records of the main chain unpin a leaf, and the boundary of a compaction forgets it.
     """
+    leaf = Leaf()
     for record in records:
         if record.boundary:
             leaf = Leaf()

@@ -233,21 +233,14 @@ class RecordEntry(ChainRecord, frozen=True, kw_only=True, gc=False):  # type: ig
         return self.results or self.made_up
 
 
-def index_in_order(
-    records: Iterable[SessionRecord], carried: dict[str, Any], messages: Callable[[Any], RecordMessages]
-) -> list[RecordEntry]:
-    """Return one entry for each record of a session whose records form one chain, in file order.
-
-    `carried` is the state after the records before these, and is updated.
-    """
-    moment = utc(carried["moment"]) if "moment" in carried else None
+def index_in_order(records: Iterable[SessionRecord], messages: Callable[[Any], RecordMessages]) -> list[RecordEntry]:
+    """Return one entry for each record of a session whose records form one chain, in file order."""
+    moment: datetime | None = None
     entries = []
     for record in records:
         value = record.value if isinstance(record.value, dict) else {}
         moment = record_time(value) or moment
         entries.append(entry_of(record, moment, messages(value)))
-    if moment is not None:
-        carried["moment"] = moment.isoformat()
     return with_moments(entries)
 
 

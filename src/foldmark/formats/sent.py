@@ -4,7 +4,7 @@ Import, export, trim and diagnosis agree on what is sent, because they ask here 
 person has abandoned, the records are in this order, too.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Generic, NamedTuple, TypeVar
 
@@ -36,8 +36,8 @@ class SentMessages(Struct, Generic[R], frozen=True):
     missing: dict[int, list[str]]
 
 
-def messages_of(order: Sequence[R], outside: Collection[str] = ()) -> SentMessages[R]:
-    """Return the messages that are sent of these records. `outside` are open calls of the message before them."""
+def messages_of(order: Sequence[R]) -> SentMessages[R]:
+    """Return the messages that are sent of these records."""
     results = {id for row in order if row.said for id in row.result_ids}
     dropped = [row for row in order if row.is_answer and row.calls and results.isdisjoint(row.calls)]
     gone = {id(row) for row in dropped}
@@ -50,7 +50,7 @@ def messages_of(order: Sequence[R], outside: Collection[str] = ()) -> SentMessag
     lost: list[CallPart[R]] = []
     missing: dict[int, list[str]] = {}
     met: set[str] = set()
-    waiting: dict[str, None] = dict.fromkeys(outside)
+    waiting: dict[str, None] = {}
     for at, message in enumerate(messages):
         if message[0].is_answer:
             waiting = {}

@@ -7,10 +7,9 @@ refuses operations that only the format can carry out.
 """
 
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foldmark.core.errors import FoldmarkError
@@ -180,17 +179,11 @@ class SessionFormat:
         """Return True for a text that the agent inserts as a user message."""
         return False
 
-    def index(
-        self, records: "Iterable[SessionRecord]", carried: dict[str, Any], known: Container[bytes] = ()
-    ) -> "list[RecordEntry]":
-        """Return one entry for each record, in order. By default they form one chain.
-
-        `carried` is the state after the records before these (empty at the beginning) and is updated. `known` are the
-        keys of earlier records with messages.
-        """
+    def index(self, records: "Iterable[SessionRecord]") -> "list[RecordEntry]":
+        """Return one entry for each record, in order. By default they form one chain."""
         from foldmark.formats.messages import index_in_order
 
-        return index_in_order(records, carried, self.messages)
+        return index_in_order(records, self.messages)
 
     def is_beside(self, record: dict[str, Any]) -> bool:
         """Return True for a record that neither the person nor the main model said: a subagent's, or one that the agent
@@ -211,14 +204,8 @@ class SessionFormat:
         (`RecordEntry.copies`). `read` reads the record of an entry again."""
         return entries
 
-    def active(
-        self, entries: "Sequence[RecordEntry]", before: "Mapping[str, Any]" = MappingProxyType({})
-    ) -> "ActiveRecords | None":
-        """Return the records that the agent sends on resuming a session; None: all, in file order.
-
-        If the entries only continue a session, `before` has the `tips` that they may continue, and the calls that are
-        `open` there.
-        """
+    def active(self, entries: "Sequence[RecordEntry]") -> "ActiveRecords | None":
+        """Return the records that the agent sends on resuming a session; None: all, in file order."""
         return None
 
     def identity(self, record: dict[str, Any]) -> Any:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from foldmark.core.wording import one_line
 from foldmark.live.clients.dialect import ClientRequest, TypedPrompt
-from foldmark.live.leaving_out import asked_in
 from foldmark.live.prompts import command_in, is_command
 from foldmark.text.queued import unjoined
 from foldmark.wires.parts import ResultMessage
@@ -89,8 +88,4 @@ def asked_in_request(
                     old.remove(asks[-1])
                 else:
                     goes_on = True
-    if dialect.weaves or not found:
-        return AskedFor(keys, tuple(asks), tuple(found), first, goes_on)
-    # No reply can be shown with an answer, so only a command after everything else is one.
-    last = [each for each in found[-1:] if each.place[0] == asked_in(messages)]
-    return AskedFor(keys, tuple(asks), tuple(last), last[0].place[0] if last else first)
+    return AskedFor(keys, tuple(asks), tuple(found), first, goes_on)

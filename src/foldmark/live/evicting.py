@@ -7,6 +7,7 @@ eviction would cost thinking.
 """
 
 import logging
+from bisect import bisect_left
 from collections.abc import Sequence
 from concurrent.futures import Future
 from threading import Event
@@ -16,7 +17,6 @@ from foldmark.core import selections
 from foldmark.core.codec import operation_of, stored_time
 from foldmark.core.events import CONTEXT_KINDS, Evict
 from foldmark.core.replay import Fold, advance
-from foldmark.cost.spending import lifetime_of
 from foldmark.editing.suggesting import Superfluous, superfluous
 from foldmark.live import prompts
 from foldmark.live.clients.dialect import ClientRequest
@@ -93,8 +93,7 @@ class Evictor:
 
     def _lifetime(self, request: ClientRequest) -> float:
         """Return the seconds for which the provider keeps this request in its cache; endless if that is not known."""
-        known = self._log.model_named(f"{request.dialect.provider}/{request.head.model}")
-        lives = lifetime_of(known, request.dialect.cache_asked(request))
+        lives = request.lifetime(self._log.model_named)
         return float("inf") if lives is None else lives
 
     # In the recorder's thread
@@ -143,8 +142,4 @@ def costless(
         found = client.compared(fold, advance(fold, [(supposed, Evict(ids))]))
         return found.lost > 0 or (not cold and found.held < held)
 
-    low, high = 0, len(wanted)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if costs(middle) else (low, middle)
-    return list(wanted[low:])
+    return list(wanted[bisect_left(range(len(wanted)), True, key=lambda first: not costs(first)) :])

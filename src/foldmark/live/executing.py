@@ -14,10 +14,10 @@ from typing import Any
 from foldmark.core.segments import contains
 from foldmark.live import prompts
 from foldmark.live.asking import AskedCommand, AskedFor, in_doubt
-from foldmark.live.clients.dialect import ClientMessage
 from foldmark.live.recording import Recorder
 from foldmark.live.transcript import ClientTranscript
 from foldmark.log import Log
+from foldmark.overlay.pieces import ClientMessage
 from foldmark.rendering import harmless
 from foldmark.stores.waiting import PATIENCE
 from foldmark.wires.parts import Part
@@ -120,7 +120,7 @@ class Executor:
                 act = partial(prompts.carried_out, line=command.line, while_working=asked.goes_on, typed_at=typed_at)
                 reply = await asyncio.to_thread(self._carried_out, transcript, command, act, before)
                 transcript.note_executed(command.key, reply)
-                self._later(partial(transcript.take_executed, command.key, reply))
+                self._later(partial(transcript.take_note, "executed", [command.key, reply]))
             replies.append(reply)
         self._later(recording.finish)
         return replies

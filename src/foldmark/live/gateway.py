@@ -51,21 +51,13 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class Passing(NamedTuple):
-    """A request to forward: its upstream, and its path and query below the gateway's own address."""
+    """A request to forward: its upstream, its path below the gateway's own address, its path and query as the agent
+    sent them, and those at the upstream."""
 
     upstream: httpx.URL
     path: bytes
-    query: bytes
-
-    @property
-    def target(self) -> bytes:
-        """The path and query at the upstream."""
-        return target_at(self.upstream, self.path) + self.query
-
-    @property
-    def asked(self) -> str:
-        """The path and query as the agent sent them."""
-        return (self.path + self.query).decode("latin-1")
+    asked: str
+    target: bytes
 
 
 class Gateway:
@@ -276,7 +268,9 @@ class Forwarder:
         for prefix, upstream in self._places.items():
             rest: bytes = path[len(prefix) :]
             if secrets.compare_digest(path[: len(prefix)], prefix) and rest[:1] in (b"", b"/"):
-                return Passing(upstream, rest, query) if self._is_here(scope) else None
+                asked = (rest + query).decode("latin-1")
+                passing = Passing(upstream, rest, asked, target_at(upstream, rest) + query)
+                return passing if self._is_here(scope) else None
         return None
 
 

@@ -3,7 +3,8 @@
 Each takes what was typed behind the prompt: the number of lines, or nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 
 from foldmark.commands.registry import MOST_DIGITS
 from foldmark.core.errors import CommandError
@@ -11,7 +12,7 @@ from foldmark.core.events import Event
 from foldmark.core.turns import Turn
 from foldmark.core.wording import count, one_line
 from foldmark.cost.messages import NextMessages
-from foldmark.live.status import taken_out
+from foldmark.live.status import filled, taken_out
 from foldmark.log import Agent
 from foldmark.log.live_session import client_tokens
 
@@ -31,30 +32,34 @@ def messages(agent: Agent, rest: str) -> str:
 def turns(agent: Agent, rest: str) -> str:
     """Return the largest turns of the context with their ids."""
     tokens = _tokens_of_turns(agent)
-    found = sorted(agent.context().turns(10_000), key=tokens, reverse=True)
-    lines = [
-        f"{each.id:>8}  ~{tokens(each):>7,} tokens  {count(len(each.messages), 'message')}  “{_title(each)}”"
-        for each in found[: _number(rest)]
+    found = [
+        (each.id, tokens(each), f"{count(len(each.messages), 'message')}  “{_title(each)}”")
+        for each in agent.context().turns(10_000)
         if each.id is not None
     ]
-    sign = agent.log.given.live_sign
-    return "\n".join((*lines, f"{sign}drop ID takes a turn out")) if lines else "The context is empty."
+    return _largest(agent, rest, found, "drop ID takes a turn out") or "The context is empty."
 
 
 def results(agent: Agent, rest: str) -> str:
     """Return the largest results of tools in the context with their ids; those that were evicted have left."""
     with agent.reading() as (_, at):
         evicted = set(at.fold.evicted)
-    shown = agent.context().messages
+    shown, tokens = agent.context().messages, _tokens_of(agent)
     tools = {each.call_id: (each.data or {}).get("name", "") for each in shown if each.kind == "tool_call"}
-    found = [each for each in shown if each.kind == "tool_result" and each.id not in evicted]
-    tokens = _tokens_of(agent)
-    lines = [
-        f"{each.id:>8}  ~{tokens(each):>7,} tokens  {tools.get(each.call_id, '')}  {one_line(each.content)[:60]}"
-        for each in sorted(found, key=tokens, reverse=True)[: _number(rest)]
+    found = [
+        (each.id, tokens(each), f"{tools.get(each.call_id, '')}  {one_line(each.content)[:60]}")
+        for each in shown
+        if each.kind == "tool_result" and each.id not in evicted
     ]
-    sign = agent.log.given.live_sign
-    return "\n".join((*lines, f"{sign}evict ID leaves a placeholder")) if lines else "The context holds no results."
+    return _largest(agent, rest, found, "evict ID leaves a placeholder") or "The context holds no results."
+
+
+def _largest(agent: Agent, rest: str, found: Iterable[tuple[int, int, str]], hint: str) -> str:
+    """Return a line for each of the largest messages or turns, given by id, tokens and title, and a hint. Empty if
+    there are none."""
+    largest = sorted(found, key=itemgetter(1), reverse=True)[: _number(rest)]
+    lines = [f"{id:>8}  ~{tokens:>7,} tokens  {title}" for id, tokens, title in largest]
+    return "\n".join((*lines, agent.log.given.live_sign + hint)) if lines else ""
 
 
 def _number(rest: str) -> int:
@@ -70,10 +75,9 @@ def context(agent: Agent, rest: str = "") -> str:
     """Return the size of the client's next request, and the largest turns of the context."""
     with agent.reading() as (moment, at):
         tokens, out = client_tokens(agent, moment, at), taken_out(moment, at)
-    window, size = agent.window, at.size
     turns = [turn for turn in agent.context().turns(10_000) if turn.id is not None]
-    filled = f"~{tokens:,} of {window:,} tokens ({100 * tokens // max(1, window)}%)"
-    first = f"Context of this session: {filled} · {count(size.messages, 'message')}, {count(len(turns), 'turn')}"
+    first = f"Context of this session: ~{filled(tokens, agent.window)}"
+    first += f" · {count(at.size.messages, 'message')}, {count(len(turns), 'turn')}"
     first += f" · ~{out:,} tokens taken out" if out > 0 else " · nothing taken out"
     weight = _tokens_of_turns(agent)
     largest = sorted(turns, key=weight, reverse=True)[:_LARGEST]

@@ -7,10 +7,11 @@ agent ends, the line at the end has it. Each is given once.
 import logging
 from collections.abc import Mapping, Sequence
 
-from foldmark.live.clients.dialect import ClientMessage, ClientRequest, MisplacedError
+from foldmark.live.clients.dialect import ClientRequest
 from foldmark.live.live_agent import IdleCompaction
 from foldmark.live.prompts import is_not_done
 from foldmark.live.transcript import ClientTranscript
+from foldmark.overlay.pieces import ClientMessage, MisplacedError
 
 LOG = logging.getLogger(__name__)
 
@@ -45,7 +46,7 @@ def note(
             transcript.noted |= {IDLE}
             once.append(IDLE)
             found.append(_compacts(transcript.filled, compaction, sign))
-    transcript.shows = request.dialect.weaves and agent.is_attended(headers)
+    transcript.shows = agent.is_attended(headers)
     if found:
         transcript.unsaid = "\n\n".join(filter(None, (transcript.unsaid, *found)))
         LOG.warning("%s", transcript.unsaid)

@@ -16,16 +16,10 @@ from foldmark.core.errors import CommandError, ConflictError, FoldmarkError
 from foldmark.core.wording import nearest, one_line
 from foldmark.editing import answering
 from foldmark.live import lists
-from foldmark.live.clients.dialect import (
-    ClientDialect,
-    ClientMessage,
-    ClientRequest,
-    SentMessage,
-    TypedPrompt,
-    decoded,
-)
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest, TypedPrompt
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking, AskModel, EditText, Result, RunAgent, WaitForAgents
+from foldmark.overlay.pieces import ClientMessage, SentMessage, decoded
 from foldmark.rendering import harmless, result_text
 from foldmark.text.choosing import Choice
 from foldmark.text.consent import Answer, Look, No, Yes, read
@@ -33,26 +27,13 @@ from foldmark.text.consent import Answer, Look, No, Yes, read
 FM_SIGN = ":"
 """The sign before a command in the text of the skill /fm, regardless of the setting `live_sign`."""
 
+_ALIKE = "mark marks clear rewind undo suggest forget remember cancel summarize restore operations recall"
+_OF_CONTEXT = "drop evict explain diff at"
+
 COMMANDS = {
-    "mark": "mark",
-    "marks": "marks",
-    "clear": "clear",
-    "rewind": "rewind",
-    "drop": "context drop",
-    "undo": "undo",
-    "evict": "context evict",
-    "suggest": "suggest",
-    "forget": "forget",
-    "remember": "remember",
-    "cancel": "cancel",
-    "summarize": "summarize",
-    "restore": "restore",
-    "operations": "operations",
-    "explain": "context explain",
-    "diff": "context diff",
-    "at": "context at",
+    **{name: name for name in _ALIKE.split()},
+    **{name: f"context {name}" for name in _OF_CONTEXT.split()},
     "show": "message show",
-    "recall": "recall",
 }
 """The prompts that map to commands of the registry."""
 
@@ -190,21 +171,9 @@ def unescaped(raw: bytes, prompt: TypedPrompt, sign: str) -> bytes:
 
 def without_escape(request: ClientRequest, raw: bytes, sign: str) -> bytes:
     """Read a message, and return it with one sign for each of its prompts that is a command escaped with two."""
-    dialect = request.dialect
-    for prompt in dialect.prompts(dialect.read(raw)):
-        blocks = list(dialect.blocks(raw))
-        clean = unescaped(blocks[prompt.block], prompt, sign)
-        if clean == blocks[prompt.block]:
-            continue
-        at = raw.rfind(blocks[prompt.block])
-        if at < 0 and not prompt.queued:  # the message is one text without blocks
-            raw = unescaped(raw, prompt, sign)
-        elif at < 0:
-            blocks[prompt.block] = clean
-            raw = dialect.rewritten(raw, blocks)
-        else:
-            raw = raw[:at] + clean + raw[at + len(blocks[prompt.block]) :]
-    return raw
+    dialect, blocks = request.dialect, request.dialect.blocks(raw)
+    made = _unescaped(dialect, dialect.read(raw), blocks, sign)
+    return raw if made == blocks else dialect.rewritten(raw, made)
 
 
 def without_escapes(request: ClientRequest, messages: Sequence[bytes], sign: str) -> list[bytes]:
@@ -221,10 +190,14 @@ def without_escapes(request: ClientRequest, messages: Sequence[bytes], sign: str
 
 def as_sent(dialect: ClientDialect, message: ClientMessage, sign: str) -> ClientMessage:
     """Return a message as `without_escape` leaves it."""
-    blocks = list(message.blocks)
+    return msgspec.structs.replace(message, blocks=_unescaped(dialect, message, message.blocks, sign))
+
+
+def _unescaped(dialect: ClientDialect, message: ClientMessage, blocks: Sequence[bytes], sign: str) -> tuple[bytes, ...]:
+    made = list(blocks)
     for prompt in dialect.prompts(message):
-        blocks[prompt.block] = unescaped(blocks[prompt.block], prompt, sign)
-    return msgspec.structs.replace(message, blocks=tuple(blocks))
+        made[prompt.block] = unescaped(made[prompt.block], prompt, sign)
+    return tuple(made)
 
 
 def without_repeated(dialect: ClientDialect, raw: bytes, sign: str, has_left: Callable[[str], bool]) -> bytes:

@@ -16,16 +16,17 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from foldmark.core.assembly.caching import common_length
-from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest, SentMessage, decoded
-from foldmark.live.leaving_out import KnownMessage
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest
+from foldmark.overlay.ledger import KnownMessage
+from foldmark.overlay.pieces import ClientMessage, SentMessage, decoded
 
 _SEAM = re.compile(rb'\\n"(?=[,}])')
 """The line feed that Claude Code puts behind a text that another one follows in the same message."""
 
 
-class Thoughts(NamedTuple):
-    """The thinking in an answer: the answer's key without it, the places of its blocks, and the events of all blocks
-    of the answer."""
+class OtherForm(NamedTuple):
+    """The form in which a client may send a message again, without its thinking or without the client's own texts: the
+    key that it has then, the places of the blocks that are missing, and the events of all blocks."""
 
     without: str
     places: tuple[int, ...]
@@ -33,78 +34,61 @@ class Thoughts(NamedTuple):
 
     @property
     def alone(self) -> bool:
-        """True if there is nothing else in the answer."""
+        """True if there is nothing else in the message."""
         return len(self.places) == len(self.ids)
 
     def with_blocks(self, known: KnownMessage, blocks: int) -> KnownMessage:
-        """Return the answer, as it is known, with an event for each of the `blocks` that the client sends of it, with
-        its thinking or without; the same object if it has."""
+        """Return the message, as it is known, with an event for each of the `blocks` that the client sends of it, in
+        one form or the other; the same object if it has."""
         if len(known.ids) == blocks:
             return known
         ids = self.ids if blocks == len(self.ids) else [id for at, id in enumerate(self.ids) if at not in self.places]
         return replace(known, ids=tuple(ids)) if len(ids) == blocks else known
 
 
-class Injected(NamedTuple):
-    """What the client itself put into a user's message: the message's key without it, the places of its blocks, and the
-    number of all blocks."""
-
-    without: str
-    places: tuple[int, ...]
-    size: int
-
-
-def injected(dialect: ClientDialect, message: ClientMessage) -> Injected | None:
-    """Return what the client itself put into a user's message; None if that is nothing, or all of it."""
+def injected(dialect: ClientDialect, message: ClientMessage) -> tuple[str, list[int]] | None:
+    """Return the key of a user's message without what the client itself put into it, and the places of that; None if
+    that is nothing, or all of it."""
     if message.role != "user":
         return None
-    parts = dialect.parts(message)
-    places = tuple(at for at, part in enumerate(parts) if part is None)
+    places = [at for at, part in enumerate(dialect.parts(message)) if part is None]
     said = [dialect.without_own(block) for at, block in enumerate(message.blocks) if at not in places]
     if not said or (not places and said == list(message.blocks)):
         return None
-    said = [_SEAM.sub(b'"', block) for block in said]
-    without = dialect.key_without(message, said)
-    return Injected(without, places, len(parts)) if without else None
+    without = dialect.key_without(message, [_SEAM.sub(b'"', block) for block in said])
+    return (without, places) if without else None
 
 
-def injected_data(dialect: ClientDialect, messages: Iterable[ClientMessage]) -> dict[str, Any]:
-    """Return the client's own blocks of users' messages as data of a gateway's record."""
-    found = {each.key: own for each in messages if (own := injected(dialect, each)) is not None}
-    return {"injected": {key: [own.without, own.size, *own.places] for key, own in found.items()}} if found else {}
-
-
-def injected_in(about: Mapping[str, Any]) -> dict[str, Injected]:
-    """Return the client's own blocks of the users' messages that a gateway's record adds, by their keys."""
-    return {key: Injected(without, tuple(at), size) for key, (without, size, *at) in about["injected"].items()}
-
-
-def thoughts_data(dialect: ClientDialect, answers: Iterable[tuple[str, Sequence[bytes]]]) -> dict[str, Any]:
-    """Return the thinking in answers, each with its key and its blocks, as data of a gateway's record."""
-    found: dict[str, list[Any]] = {}
-    for key, blocks in answers:
-        places = [at for at, block in enumerate(blocks) if dialect.is_thinking(decoded(block))]
-        rest = (block for at, block in enumerate(blocks) if at not in places)
+def forms_data(dialect: ClientDialect, messages: Iterable[ClientMessage]) -> dict[str, Any]:
+    """Return the other forms of messages as data of a gateway's record: of answers without their thinking, of users'
+    messages without the client's own texts."""
+    thoughts, own = dict[str, list[Any]](), dict[str, list[Any]]()
+    for each in messages:
+        if (found := injected(dialect, each)) is not None:
+            own[each.key] = [found[0], len(each.blocks), *found[1]]
+        if not each.thinks:
+            continue
+        places = [at for at, block in enumerate(each.blocks) if dialect.is_thinking(decoded(block))]
+        rest = (block for at, block in enumerate(each.blocks) if at not in places)
         if places and (without := dialect.answer_key(rest)):
-            found[key] = [without, *places]
-    return {"thoughts": found} if found else {}
+            thoughts[each.key] = [without, *places]
+    return {name: found for name, found in (("thoughts", thoughts), ("injected", own)) if found}
 
 
-def thoughts_in(about: Mapping[str, Any]) -> dict[str, Thoughts]:
-    """Return the thinking in the answers that a gateway's record adds, by their keys."""
+def forms_in(about: Mapping[str, Any]) -> dict[str, OtherForm]:
+    """Return the other forms of the messages that a gateway's record adds, by their keys."""
     ids = {key: tuple(ids) for key, *ids in about["added"]}
-    return {key: Thoughts(without, tuple(at), ids[key]) for key, (without, *at) in about["thoughts"].items()}
+    found = {key: (without, at) for key, (without, *at) in about.get("thoughts", {}).items()}
+    found |= {key: (without, at) for key, (without, _, *at) in about.get("injected", {}).items()}
+    return {key: OtherForm(without, tuple(at), ids[key]) for key, (without, at) in found.items()}
 
 
-def recognized(
-    request: ClientRequest, keys: Sequence[str], thoughts: Mapping[str, Thoughts], own: Mapping[str, Injected]
-) -> ClientRequest:
-    """Return a request with its messages as they are known: by `keys`, in order, by the `thoughts` of answers and the
-    client's `own` blocks of users' messages, by their keys."""
+def recognized(request: ClientRequest, keys: Sequence[str], forms: Mapping[str, OtherForm]) -> ClientRequest:
+    """Return a request with its messages as they are known: by `keys`, in order, and by their other `forms`."""
     same = common_length(keys, [each.message.key for each in request.sent])
     if same == len(keys) or same == len(request.sent):
         return request
-    finder = _Finder(request.dialect, keys, same, thoughts, own)
+    finder = _Finder(request.dialect, keys, same, forms)
     found = [part for each in request.sent[same:] for part in finder.found(each)]
     return replace(request, sent=(*request.sent[:same], *found))
 
@@ -112,18 +96,9 @@ def recognized(
 class _Finder:
     """Finds messages among `keys` in order, from the place `at` on."""
 
-    def __init__(
-        self,
-        dialect: ClientDialect,
-        keys: Sequence[str],
-        at: int,
-        thoughts: Mapping[str, Thoughts],
-        own: Mapping[str, Injected],
-    ) -> None:
-        self._dialect, self._keys, self._at, self._own = dialect, keys, at, own
-        self._spoken = [
-            thoughts[key].without if key in thoughts else own[key].without if key in own else key for key in keys
-        ]
+    def __init__(self, dialect: ClientDialect, keys: Sequence[str], at: int, forms: Mapping[str, OtherForm]) -> None:
+        self._dialect, self._keys, self._at, self._forms = dialect, keys, at, forms
+        self._spoken = [forms[key].without if key in forms else key for key in keys]
         self._last = {key: place for place, key in enumerate(keys)}
         self._last_spoken = {key: place for place, key in enumerate(self._spoken)}
 
@@ -146,13 +121,13 @@ class _Finder:
         """Go behind the next message that differs only in the client's own blocks, and return its key; None if there
         is none."""
         now = injected(self._dialect, message)
-        spoken = message.key if now is None else now.without
+        spoken, places = (message.key, []) if now is None else now
         if self._last_spoken.get(spoken, -1) < self._at:
             return None
         place = self._spoken.index(spoken, self._at)
-        before, places = self._own.get(self._keys[place]), () if now is None else now.places
+        before = self._forms.get(self._keys[place])
         # The events of blocks are found by their number, or by their places (`TranscriptView.sent`).
-        if before is not None and before.size == len(message.blocks) and places != before.places:
+        if before is not None and len(before.ids) == len(message.blocks) and tuple(places) != before.places:
             return None
         self._at = place + 1
         return self._keys[place]

@@ -19,15 +19,13 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from foldmark.core.request import Request
-from foldmark.cost.spending import lifetime_of
 from foldmark.live import notices, prompts
 from foldmark.live.answering import Answering
 from foldmark.live.asking import AskedFor, asked_in_request
-from foldmark.live.clients.dialect import ClientDialect, ClientRequest, MisplacedError
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest
 from foldmark.live.clients.reading import RequestReader
 from foldmark.live.evicting import Evictor
 from foldmark.live.executing import Executor
-from foldmark.live.leaving_out import EditedMessages, KnownMessage, edited, repeated, without_own
 from foldmark.live.live_agent import AnyProgram, LiveAgent
 from foldmark.live.other_programs import Asked, OtherPrograms, answer_of
 from foldmark.live.quoted import LeftMessages
@@ -38,6 +36,9 @@ from foldmark.live.transcript import ClientTranscript, binds, named_transcript, 
 from foldmark.live.unnamed import UnnamedSessions, UnnamedSubAgents
 from foldmark.live.wires import wires_of
 from foldmark.log import Log
+from foldmark.overlay.edit import EditedMessages, edited, without_own
+from foldmark.overlay.ledger import KnownMessage, repeated
+from foldmark.overlay.pieces import MisplacedError
 from foldmark.request.client_sizes import LOCAL
 from foldmark.sending.models import CLIENT
 from foldmark.wires.parts import TextMessage
@@ -140,7 +141,7 @@ class Sessions:
             taken.add_done_callback(partial(self.tally.recorded, transcript, True))
         if said:
             transcript.note_said(said)
-            self._later(partial(transcript.take_said, said))
+            self._later(partial(transcript.take_note, "said", said))
         transcript.note_sent(asked)
         self._tell(transcript, headers, request)
         raw = made.messages
@@ -171,15 +172,17 @@ class Sessions:
         self, headers: Mapping[str, str], request: ClientRequest, transcript: ClientTranscript, text: str
     ) -> Answering:
         """Answer a request with Foldmark's own text."""
-        key = request.dialect.reply_key(text)
-        transcript.note_local(key, 1, (0,))
+        reply = request.dialect.reply(text, request)
+        answer = request.dialect.answer(reply[1], streamed="event-stream" in reply[0])
+        assert answer is not None
+        transcript.note_local(answer.key, 1, (0,))
         transcript.note_answered()
         transcript.unsaid = ""
         transcript.note_idle()
         self._later(transcript.end_turn)
-        self._later(partial(transcript.take_reply, key))
+        self._later(partial(transcript.take_reply, answer.key))
         self._tell(transcript, headers, request)
-        return Answering(request.body, request.dialect.reply(text, request))
+        return Answering(request.body, reply)
 
     def _asked(self, by: Asked, asked: Request) -> str:
         answer = answer_of(self._upstream, self._environment, by, asked)
@@ -208,9 +211,8 @@ class Sessions:
 
     def _take(self, transcript: ClientTranscript, request: ClientRequest, passed: PassedOn, *, asks: bool) -> None:
         """Record a request that is passed on."""
-        dialect, model = request.dialect, request.head.model
-        lives = lifetime_of(self._log.model_named(f"{dialect.provider}/{model}"), dialect.cache_asked(request))
-        transcript.take(passed.messages, model, asks=asks, passed=passed._replace(lives=lives))
+        passed = passed._replace(lives=request.lifetime(self._log.model_named))
+        transcript.take(passed.messages, request.head.model, asks=asks, passed=passed)
 
     def _ended(
         self, transcript: ClientTranscript, request: ClientRequest, passed: PassedOn, asked: AskedFor, status: int
@@ -281,7 +283,7 @@ class Sessions:
             return Prepared(request, None, AskedFor(), self._beside(request))
         request = transcript.recognized(request)
         for name in notices.note(transcript, headers, request, self._environment, self._sign):
-            self._later(partial(transcript.take_noted, name))
+            self._later(partial(transcript.take_note, "noted", name))
         request = transcript.divided(request, self._sign, asks=True)
         asked = asked_in_request(request, self._sign, transcript.unanswered, failed=transcript.failed)
         transcript.note_asked(asked, request.messages)
@@ -369,7 +371,7 @@ class Sessions:
             return EditedMessages([each.raw for each in request.sent], "", changed=False)
         view = transcript.context_view(seen, request.messages, binds(self._log, dialect, model))
         try:
-            made = edited(dialect, request.sent, known, view, transcript.edit_memory if inserts else None)
+            made = edited(dialect, request.sent, known, view)
         except MisplacedError as error:
             if not inserts:
                 raise

@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from foldmark.core.assembly.caching import weight
-from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage, ClientRequest, decoded
-from foldmark.live.leaving_out import KnownMessage, ranges
+from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientRequest
+from foldmark.overlay.ledger import KnownMessage, ranges
+from foldmark.overlay.pieces import ClientMessage, decoded
 from foldmark.request.client_sizes import MOVES, STAYS, SizedMessage, sizes_data
 
 

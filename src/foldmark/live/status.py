@@ -95,8 +95,7 @@ class LiveStatus(NamedTuple):
     def line(self) -> str:
         """The status in one line."""
         ledger, lost = self.ledger, self.thinking[1]
-        filled = f"{self.tokens:,} of {self.window:,} tokens ({100 * self.tokens // max(1, self.window)}%)"
-        parts = [filled, count(self.answers, "answer"), f"{self.cached:.0%} read from cache"]
+        parts = [filled(self.tokens, self.window), count(self.answers, "answer"), f"{self.cached:.0%} read from cache"]
         parts += [f"~{self.taken_out:,} tokens taken out", count(self.operations, "operation")]
         if ledger.saved:
             parts.append(f"edits saved {_amount(ledger.saved, ledger.saved_dollars)}")
@@ -126,17 +125,19 @@ class LiveStatus(NamedTuple):
         return [self.line, *(edit.line for edit in largest), *rest]
 
 
+def filled(tokens: int, window: int) -> str:
+    """Return how much of a window is filled."""
+    return f"{tokens:,} of {window:,} tokens ({100 * tokens // max(1, window)}%)"
+
+
 def _amount(tokens: int, dollars: float) -> str:
     return f"~{count(tokens, 'token')}" + (f" (${dollars:,.2f})" if dollars >= 0.005 else "")
 
 
 def statuses(log: Log) -> list[LiveStatus]:
     """Return the status of every recorded session, oldest first."""
-    found = []
-    for agent in log.agents():
-        if agent.name is not None and (session := client_session(agent)) is not None:
-            found.append(status(agent, session))
-    return found
+    named = [agent for agent in log.agents() if agent.name is not None]
+    return [status(agent, session) for agent in named if (session := client_session(agent)) is not None]
 
 
 def status(agent: Agent, session: str) -> LiveStatus:

@@ -20,21 +20,21 @@ from foldmark.core.events import Fork
 from foldmark.core.segments import END
 from foldmark.cost.ledger import EditShares, Ledger, answered, counted, ledger_in, shares_in
 from foldmark.editing.evicting import evict
-from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage
-from foldmark.live.leaving_out import TOLD, KnownMessage, ranges
+from foldmark.live.clients.dialect import ClientAnswer, ClientDialect
 from foldmark.live.prompts import as_sent
-from foldmark.live.recognizing import injected_data, injected_in, thoughts_data, thoughts_in
+from foldmark.live.recognizing import forms_data, forms_in
 from foldmark.live.sizes import PassedOn, sizes
 from foldmark.live.status import taken_out
 from foldmark.live.view import TranscriptView
 from foldmark.log import Agent, Log, Result
 from foldmark.log.live_session import client_session
-from foldmark.operations.decide import exactly
+from foldmark.overlay.ledger import TOLD, KnownMessage, append_part, followed, leave, ledger_data
+from foldmark.overlay.pieces import ClientMessage
 from foldmark.request.client_requests import LEFT
 from foldmark.request.client_sizes import LOCAL, REFUSED, SENT
 from foldmark.request.passed_requests import gateway_record
 from foldmark.request.usage import usage_data, usage_of
-from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
+from foldmark.wires.parts import CallMessage, Part, TextMessage
 
 T = TypeVar("T")
 C = TypeVar("C", bound="ClientTranscript")
@@ -152,18 +152,11 @@ class ClientTranscript(TranscriptView):
         """Note that Foldmark's own reply, by its key, is the newest message. It is not recorded as one."""
         self._retried(lambda: self._note(range(len(self.known)), [KnownMessage(reply, (LOCAL,))]))
 
-    def take_executed(self, key: str, reply: str) -> None:
-        """Note the reply to a command, so that no gateway executes it again."""
-        self._retried(lambda: self._record({"executed": [key, reply]}))
-
-    def take_said(self, text: str) -> None:
-        """Note that this text is put before the answer."""
-        self._retried(lambda: self._record({"said": text}))
-
-    def take_noted(self, name: str) -> None:
-        """Note that a notice was given that is not given again."""
+    def take_note(self, name: str, about: Any) -> None:
+        """Note what another gateway has to know: that a command was `executed` (its key and its reply), that a text was
+        `said` before an answer, or that a notice was given (`noted`)."""
         self.begin()
-        self._retried(lambda: self._record({"noted": name}))
+        self._retried(lambda: self._record({name: about}))
 
     def open_message(self, message: ClientMessage, local: Container[int]) -> list[Part | None]:
         """Begin to record a message in several steps: return the content of its blocks but for the blocks `local`."""
@@ -176,11 +169,10 @@ class ClientTranscript(TranscriptView):
 
     def close_message(self, message: ClientMessage, ids: Sequence[int], parts: Sequence[Part | None]) -> None:
         """End the recording of a message, whose blocks have these events."""
-        more = thoughts_data(self.dialect, [(message.key, message.blocks)] if message.thinks else ())
-        more |= injected_data(self.dialect, [message])
 
         def noted() -> None:
             self._closed(parts)
+            more = forms_data(self.dialect, [message])
             self._note(range(len(self.known)), [KnownMessage.of(message.key, ids)], more)
 
         self._retried(noted)
@@ -262,20 +254,18 @@ class ClientTranscript(TranscriptView):
             else self.known[place]
             for at, (message, place) in enumerate(zip(new, places[first:], strict=True))
         ]
-        more: dict[str, Any] = thoughts_data(self.dialect, ((each.key, each.blocks) for each in new if each.thinks))
-        recorded = (each for each, place in zip(new, places[first:], strict=True) if place is None)
-        more |= injected_data(self.dialect, recorded)
+        more = forms_data(self.dialect, (each for each, at in zip(new, places[first:], strict=True) if at is None))
         at = [place for place in places[:first] if place is not None]
         if passed is not None:
             more |= sizes(self.dialect, self._measured, [*(self.known[place] for place in at), *added], passed)
         self._note(at, added, more)
 
     def _leave(self, gone: list[int]) -> None:
-        """Remove exactly these events from the context: whole exchanges could include messages still being sent."""
+        """Remove these events from the context, and end the turn of a person's or a model's message among them."""
         told = {id for each in self.known for id in each.told}
         if not told.issuperset(gone):
             self.agent.end_turn(interrupted=True)
-        self.agent.operate(lambda moment, at: exactly(moment, at, gone), actor="system", reason=LEFT)
+        leave(self.agent, gone, LEFT)
 
     def _append(self, message: ClientMessage, local: Sequence[int] = ()) -> tuple[int, ...]:
         """Record a message except for the blocks `local`, and return the event of each block."""
@@ -317,19 +307,8 @@ class ClientTranscript(TranscriptView):
         )
 
     def _append_part(self, part: Part) -> int:
-        event_id = self._append_event(part)
+        event_id = append_part(self.agent, part, self.dialect.dialect)
         return TOLD - event_id if part.kind == "client" else event_id
-
-    def _append_event(self, part: Part) -> int:
-        agent, dialect = self.agent, self.dialect.dialect
-        if isinstance(part, CallMessage):
-            return agent.append_tool_call(part.name, part.args, call_id=part.call_id, dialect=dialect, data=part.data)
-        if isinstance(part, ResultMessage):
-            return agent.append_tool_result(
-                part.call_id, part.text, dialect=dialect, is_error=part.is_error, data=part.data
-            )
-        # Verbatim: a state block at the end of a message does not come from a model of this conversation.
-        return agent.append(part.kind, part.text, data=part.data, dialect=dialect, verbatim=True)
 
     def _take_answer(self, passed: PassedOn, answer: ClientAnswer) -> None:
         agent, ledger, shares = self.agent, self.ledger, self.edit_shares
@@ -352,7 +331,7 @@ class ClientTranscript(TranscriptView):
             agent.record("usage", data={**data, **about})
         if not any(isinstance(part, CallMessage) for part in answer.parts):
             agent.end_turn()
-        more: dict[str, Any] = thoughts_data(self.dialect, [(added.key, blocks)])
+        more = forms_data(self.dialect, [ClientMessage("assistant", tuple(blocks), added.key, thinks=True)])
         if passed.prefix is not None:
             more["bound"] = {answer.key: passed.prefix}
         if self._replied:
@@ -364,15 +343,11 @@ class ClientTranscript(TranscriptView):
     def _note(
         self,
         places: Sequence[int],
-        added: Iterable[KnownMessage],
+        added: Sequence[KnownMessage],
         more: Mapping[str, Any] | None = None,
         ledger: Ledger | None = None,
     ) -> None:
-        new = list(added)
-        about = {"kept": ranges(places), "added": [[each.key, *each.ids] for each in new]}
-        if told := [[at, *each.told] for at, each in enumerate(new) if each.told]:
-            about["told"] = told
-        self._record({**about, **(more or {})}, ledger)
+        self._record({**ledger_data(places, added), **(more or {})}, ledger)
 
     def _record(self, about: dict[str, Any], ledger: Ledger | None = None) -> None:
         about = {**about, "sums": (ledger or self.ledger).data()}  # the newest record carries the sums
@@ -409,15 +384,10 @@ class ClientTranscript(TranscriptView):
         self._replied = ("executed" in about or "said" in about or self._replied) and "answered" not in about
         if "added" not in about:
             return
-        if "injected" in about:
-            self.injected = {**self.injected, **injected_in(about)}
-        if "thoughts" in about:
-            self.thoughts = {**self.thoughts, **thoughts_in(about)}
-        before = self.known
-        known = [before[place] for first, last in about["kept"] for place in range(first, last + 1)]
-        told = {at: tuple(ids) for at, *ids in about.get("told", ())}
-        known += [KnownMessage(key, tuple(ids), told.get(at, ())) for at, (key, *ids) in enumerate(about["added"])]
-        if sum(last - first + 1 for first, last in about["kept"]) < len(before):
+        if forms := forms_in(about):
+            self.forms = {**self.forms, **forms}
+        before, known = self.known, followed(self.known, about)
+        if len(known) - len(about["added"]) < len(before):
             sent = {id for each in known for id in each.ids}
             gone = (id for each in before for id in each.ids if id > 0 and id not in sent)
             self.left = {**self.left, **dict.fromkeys(gone)}
@@ -435,12 +405,12 @@ def sub_agent(root: ClientTranscript, named: str) -> ClientTranscript:
 def named_transcript(log: Log, folder: str, session: str, dialect: ClientDialect, kind: type[C]) -> C:
     """Return the transcript of a session that the client names, of this `kind`; its conversation is created once it is
     recorded."""
-    name = _name(log, folder, session)
+    name = session_name(log, folder, session)
     agent = log.agent(name) if log.exists(name) else None
-    return kind(agent, session, dialect, lambda: log.agent(_name(log, folder, session)))
+    return kind(agent, session, dialect, lambda: log.agent(session_name(log, folder, session)))
 
 
-def _name(log: Log, folder: str, session: str) -> str:
+def session_name(log: Log, folder: str, session: str) -> str:
     """Return the name of a session's conversation: the folder and the beginning of the session's id, as long as needed
     to distinguish it from other sessions, since ids may begin with the time."""
     for length in (*_LENGTHS, len(session)):

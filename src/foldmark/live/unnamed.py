@@ -13,11 +13,12 @@ unless it repeats a request whose answer did not arrive.
 from collections.abc import Iterator, Sequence
 
 from foldmark.core.assembly.caching import common_length
-from foldmark.live.clients.dialect import ClientDialect, ClientMessage, ClientRequest
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest
 from foldmark.live.status import first_keys
-from foldmark.live.transcript import ClientTranscript, sub_agent
+from foldmark.live.transcript import ClientTranscript, named_transcript, session_name, sub_agent
 from foldmark.log import Agent, Log
 from foldmark.log.live_session import client_session
+from foldmark.overlay.pieces import ClientMessage
 
 _SEARCHED = 50
 """Number of newest conversations to search for a resumed one."""
@@ -60,7 +61,7 @@ class UnnamedSessions:
         if any(each.dialect is request.dialect for each in self._loaded):
             return None
         keys = {message.key for message in request.messages[:-1]}
-        for agent in self._named()[:LOADED] if len(keys) >= _ENOUGH else ():
+        for agent in conversations(self._log, self._folder)[:LOADED] if len(keys) >= _ENOUGH else ():
             made = _opened(agent, request.dialect)
             if made is not None and len(keys & {each.key for each in made.known}) >= _ENOUGH:
                 self._loaded.append(made)
@@ -69,31 +70,25 @@ class UnnamedSessions:
 
     def begin(self, dialect: ClientDialect) -> ClientTranscript:
         """Return the transcript of a new session."""
-        taken = any(each.session == self._own for each in self._loaded) or self._log.exists(self._log_name(self._own))
+        own = session_name(self._log, self._folder, self._own)
+        taken = any(each.session == self._own for each in self._loaded) or self._log.exists(own)
         session = self._log.new_id() if taken else self._own
-        made = ClientTranscript(None, session, dialect, lambda: self._log.agent(self._log_name(session)))
+        made = named_transcript(self._log, self._folder, session, dialect, ClientTranscript)
         self._loaded.append(made)
         return made
 
-    def _log_name(self, session: str) -> str:
-        return f"{self._folder} · {session[:8]}"
-
     def _own_one(self, dialect: ClientDialect) -> ClientTranscript | None:
         """Return the transcript that an earlier gateway of this run recorded; None if there is none."""
-        name = self._log_name(self._own)
-        agent = next((each for each in self._log.agents() if each.name == name), None)
-        return None if agent is None else _opened(agent, dialect)
+        name = session_name(self._log, self._folder, self._own)
+        return _opened(self._log.agent(name), dialect) if self._log.exists(name) else None
 
     def _resumed(self, request: ClientRequest) -> Iterator[ClientTranscript]:
         first = request.messages[0].key
-        for agent in self._named()[:_SEARCHED]:
+        for agent in conversations(self._log, self._folder)[:_SEARCHED]:
             if first in first_keys(agent):
                 made = _opened(agent, request.dialect)
                 if made is not None and made.shares([message.key for message in request.messages]) >= _ENOUGH:
                     yield made
-
-    def _named(self) -> list[Agent]:
-        return conversations(self._log, self._folder)
 
 
 def _opened(agent: Agent, dialect: ClientDialect) -> ClientTranscript | None:

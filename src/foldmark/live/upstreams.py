@@ -25,6 +25,9 @@ CONNECT_SECONDS = 30.0
 """Timeout for connecting to the upstream. The agent itself decides how long an answer may take."""
 
 
+_TIMEOUT = httpx.Timeout(None, connect=CONNECT_SECONDS)
+
+
 def upstream_url(text: str) -> httpx.URL:
     """Return the base URL of a provider. Raises CommandError if the text is not one."""
     try:
@@ -55,16 +58,12 @@ def client(environment: Mapping[str, str]) -> httpx.AsyncClient:
     """Return a client that asks providers over the proxies of this process, and trusts the certificates that
     `environment` names."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=20)
-    return httpx.AsyncClient(timeout=_timeout(), limits=limits, verify=trusted(environment))
+    return httpx.AsyncClient(timeout=_TIMEOUT, limits=limits, verify=trusted(environment))
 
 
 def question_client(environment: Mapping[str, str]) -> httpx.Client:
     """Return a client for one of Foldmark's own questions, with the same proxies and certificates."""
-    return httpx.Client(timeout=_timeout(), verify=trusted(environment))
-
-
-def _timeout() -> httpx.Timeout:
-    return httpx.Timeout(None, connect=CONNECT_SECONDS)
+    return httpx.Client(timeout=_TIMEOUT, verify=trusted(environment))
 
 
 def trusted(environment: Mapping[str, str]) -> ssl.SSLContext:

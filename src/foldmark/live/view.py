@@ -7,6 +7,7 @@ yet is known from memory. While the database is away, the last known state of th
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from time import monotonic
 from typing import NamedTuple
 
@@ -20,12 +21,14 @@ from foldmark.core.events import Event
 from foldmark.core.ports import Snapshot
 from foldmark.core.segments import contains
 from foldmark.live.asking import AskedFor, asked_line
-from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientMessage, ClientRequest, decoded, text_of
-from foldmark.live.leaving_out import ContextView, EditMemory, KnownMessage, aligned, asked_in
+from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, ClientRequest
 from foldmark.live.prompts import command_in, is_not_done
-from foldmark.live.recognizing import Injected, Thoughts, recognized
+from foldmark.live.recognizing import OtherForm, recognized
 from foldmark.live.sizes import PassedOn
 from foldmark.log import Agent
+from foldmark.overlay.edit import ContextView
+from foldmark.overlay.ledger import KnownMessage, aligned, asked_in, placed
+from foldmark.overlay.pieces import ClientMessage, decoded, text_of
 from foldmark.request.client_sizes import LOCAL, Shown
 from foldmark.request.planning import talk
 from foldmark.request.standing import Standing
@@ -46,8 +49,8 @@ class Seen(NamedTuple):
 class TranscriptView:
     """The messages of one agent of a client. `known` are those that it sends, as far as they are recorded, and `left`
     the events of those that it no longer sends. `bound` maps an answer's key to the prefix that its thinking is bound
-    to, where that differs from what the client sent, and `thoughts` to its thinking. `injected` maps the key of a
-    user's message to the client's own texts in it.
+    to, where that differs from what the client sent. `forms` maps a message's key to the other form in which the client
+    may send it.
 
     `executed` are the replies to the commands that the newest request asks, by their keys; `unseen` are those that no
     answer has shown yet, and `said` the texts in which they were put before an answer, until one has come. `woven` are
@@ -68,8 +71,7 @@ class TranscriptView:
         self.known: list[KnownMessage] = []
         self.left: dict[int, None] = {}
         self.bound: dict[str, str] = {}
-        self.thoughts: dict[str, Thoughts] = {}
-        self.injected: dict[str, Injected] = {}
+        self.forms: dict[str, OtherForm] = {}
         self.asked: list[str] = []
         self._asked_first = 0
         self.local: dict[str, tuple[int, ...]] = {}
@@ -80,7 +82,6 @@ class TranscriptView:
         self.unanswered: AskedFor | None = None
         self.failed = False
         self.unsaid, self.shows, self.whole = "", False, False
-        self.edit_memory = EditMemory()
         self._agent = agent
         self._idle_since = -QUEUED_SECONDS
         self._at: Standing | None = None
@@ -153,16 +154,14 @@ class TranscriptView:
         shown = Shown("", ()) if seen is None else Shown(seen.at.record.id, seen.at.fold.segments)
         evicted, inserted = ({}, ()) if seen is None else (seen.evicted, seen.inserted)
         notice = partial(self.notice, messages)
-        return ContextView(shown.shows, evicted, inserted, binds, self.bound, notice, shown.segments)
+        return ContextView(shown.shows, evicted, inserted, binds, self.bound, notice)
 
     def expected(self, messages: Sequence[ClientMessage], sign: str) -> list[KnownMessage]:
         """Return an entry for each message of a request, as far as it is recorded. Commands to Foldmark and its replies
         are known before that."""
         known = self.known
         places = self.places(messages, asks=True, known=known)
-        if None not in places:
-            return [self.sent(known[at], each) for each, at in zip(messages, places, strict=True) if at is not None]
-        first = places.index(None)
+        first = places.index(None) if None in places else len(places)
         certain = self.commands(messages[first:], sign)
         return [
             self._unrecorded(message, certain.get(at, ())) if place is None else self.sent(known[place], message)
@@ -172,34 +171,25 @@ class TranscriptView:
     def sent(self, known: KnownMessage, message: ClientMessage) -> KnownMessage:
         """Return a known message with an event for each block that the client sends of it."""
         if message.role == "user" and known.ids and len(known.ids) != len(message.blocks):
-            return self._with_other_texts(known, message)
-        thoughts = self.thoughts.get(known.key)
-        return known if thoughts is None else thoughts.with_blocks(known, len(message.blocks))
-
-    def _with_other_texts(self, known: KnownMessage, message: ClientMessage) -> KnownMessage:
-        """Return a user's message with its events where they are among other texts of the client than before."""
-        parts, said = self.dialect.parts(message), [id for id in known.ids if id]
-        if sum(part is not None for part in parts) != len(said):
-            return known
-        ids = iter(said)
-        return replace(known, ids=tuple(0 if part is None else next(ids) for part in parts))
+            ids = placed(self.dialect, message, known.ids)
+            return known if ids is None else replace(known, ids=ids)
+        form = self.forms.get(known.key)
+        return known if form is None else form.with_blocks(known, len(message.blocks))
 
     def as_sent(self, messages: Sequence[ClientMessage], places: Sequence[int | None]) -> list[KnownMessage]:
         """Return the known messages as `sent` does; `places` are those of the messages that the client sends."""
-        sent = {
-            at: self.sent(self.known[at], each)
-            for each, at in zip(messages, places, strict=True)
-            if at is not None
-            and (self.known[at].key in self.thoughts or 0 < len(self.known[at].ids) != len(each.blocks))
-        }
-        return [sent.get(at, each) for at, each in enumerate(self.known)] if sent else self.known
+        found = self.known.copy()
+        for each, at in zip(messages, places, strict=True):
+            if at is not None:
+                found[at] = self.sent(found[at], each)
+        return found
 
     def gone(self, kept: Container[int | None]) -> list[int]:
         """Return the events of the known messages but for those at the places `kept`; none if only thinking is gone."""
-        found = [(each, self.thoughts.get(each.key)) for at, each in enumerate(self.known) if at not in kept]
-        if all(thoughts is not None and thoughts.alone for _, thoughts in found):
+        found = [(each, self.forms.get(each.key)) for at, each in enumerate(self.known) if at not in kept]
+        if all(form is not None and form.alone for _, form in found):
             return []
-        whole = [known.ids if thoughts is None else thoughts.ids for known, thoughts in found]
+        whole = [known.ids if form is None else form.ids for known, form in found]
         told = [id for known, _ in found for id in known.told]
         return sorted([*(id for ids in whole for id in ids if id > 0), *told])
 
@@ -236,13 +226,11 @@ class TranscriptView:
         """Return a request with its messages as they are known, though the client sends them in another form."""
         keys = [each.key for each in self.known]
         keys = self.asked if common_length(keys, self.asked) == len(keys) else keys  # these are not recorded yet
-        return recognized(request, keys, self.thoughts, self.injected)
+        return recognized(request, keys, self.forms)
 
     def divided(self, request: ClientRequest, sign: str, *, asks: bool) -> ClientRequest:
         """Return a request in which commands and replies are blocks of their own where the client joins texts: those
         known as such, and the newest prompt if the request `asks` it too soon after an answer to be typed after it."""
-        if not request.dialect.joins:
-            return request
         queued = asks and monotonic() - self._idle_since < QUEUED_SECONDS
         blocks = {each.key: len(each.ids) for each in self.known if LOCAL in each.ids}
         blocks |= {key: len(ids) for key, ids in self.local.items()}
@@ -365,24 +353,12 @@ class TranscriptView:
         if not wanted:
             return
         places = sorted(stands.get(id, id) for id in sent if id > 0)
-        run: list[tuple[int, Event]] = []
-
-        def flushed() -> Iterator[tuple[int, bytes]]:
-            if run:
-                for raw in self.dialect.messages_of(event for _, event in run):
-                    yield run[0][0], raw
-
         events = in_place(moment.events(sorted(wanted)))
-        answered = self._answered(moment, events, sent)
-        for event in events:
-            if event.kind == "tool_result" and event.answers in answered:
-                continue  # the client sends another result in place of this one
-            place = begins(event)
-            if run and bisect_left(places, run[0][0]) != bisect_left(places, place):
-                yield from flushed()
-                run.clear()
-            run.append((place, event))
-        yield from flushed()
+        answered = self._answered(moment, events, sent)  # the client sends another result in place of these
+        kept = [each for each in events if each.kind != "tool_result" or each.answers not in answered]
+        for _, run in groupby(kept, lambda event: bisect_left(places, begins(event))):
+            first, *rest = run
+            yield from ((begins(first), raw) for raw in self.dialect.messages_of([first, *rest]))
 
     def _answered(self, moment: Snapshot, events: Iterable[Event], sent: Container[int]) -> set[int | None]:
         """Return the calls of these results that a result in the request answers."""

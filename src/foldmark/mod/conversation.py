@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -13,13 +13,15 @@ from foldmark.chat.display.turns import ContextTurns, context_turns
 from foldmark.cost.spending import lifetime_of
 from foldmark.live import prompts
 from foldmark.live.clients.anthropic import ANTHROPIC
-from foldmark.live.clients.dialect import ClientMessage, ClientRequest, RequestHead, SentMessage
-from foldmark.live.leaving_out import EditedMessages, KnownMessage, edited
+from foldmark.live.clients.dialect import ClientRequest, RequestHead
 from foldmark.live.sizes import PassedOn
 from foldmark.live.transcript import binds, named_transcript
 from foldmark.log import Agent, Log
-from foldmark.mod.rows import ASKED, Place, Row, Rows, without_asked, without_repeated
+from foldmark.mod.rows import ASKED, Row, Rows, without_asked, without_repeated
 from foldmark.mod.transcript import ModTranscript, answered_message
+from foldmark.overlay.edit import EditedMessages, edited
+from foldmark.overlay.ledger import KnownMessage
+from foldmark.overlay.pieces import ClientMessage, SentMessage
 from foldmark.request.client_sizes import LOCAL
 from foldmark.request.standing import Standing
 from foldmark.settings.given import Value
@@ -47,27 +49,17 @@ def open_for_mod(log: Log) -> None:
     log.given = replace(log.given, overrides={**log.given.overrides, "live_sign": Value(SIGN, "the plugin")})
 
 
-class SessionConversation(Protocol):
-    """The conversation of a session, whoever edits what it sends."""
-
-    @property
-    def agent(self) -> Agent: ...
-    def take(
-        self, messages: Sequence[Message], model: str, usage: Mapping[str, Any] | None = None, besides: int = 0
-    ) -> None: ...
-    def installed(
-        self, rows: Sequence[Row], messages: Sequence[Message], model: str
-    ) -> list[dict[str, Any]] | None: ...
-    def is_pending(self, messages: Sequence[Message], model: str) -> bool: ...
-    def turns(self) -> ContextTurns: ...
-    def do(self, line: str, *, while_working: bool = False) -> str: ...
-
-
-class GatewayConversation:
-    """The conversation of a session that runs under `foldmark live`: its gateway records it, and edits its requests."""
+class SessionConversation:
+    """The conversation of a session. By default it runs under `foldmark live`: its gateway records it, and edits its
+    requests."""
 
     def __init__(self, agent: Agent) -> None:
-        self.agent = agent
+        self._agent = agent
+
+    @property
+    def agent(self) -> Agent:
+        """The agent in the log."""
+        return self._agent
 
     def take(
         self, messages: Sequence[Message], model: str, usage: Mapping[str, Any] | None = None, besides: int = 0
@@ -91,8 +83,9 @@ class GatewayConversation:
         return carried_out(self.agent, line, while_working=while_working)
 
 
-class ModConversation:
-    """The conversation of a session in a folder. It is created once something of it is recorded."""
+class ModConversation(SessionConversation):
+    """The conversation of a session in a folder, whose client installs the edits. It is created once something of it is
+    recorded."""
 
     def __init__(self, log: Log, session: str, folder: str) -> None:
         self._log = log
@@ -125,8 +118,6 @@ class ModConversation:
         transcript, sent = self._transcript, self._request(messages, model)
         if not sent.sent:
             return
-        if transcript.expects and transcript.took_expected([ANTHROPIC.read(each.raw) for each in sent.sent]):
-            return
         if usage is None or not transcript.ends_with_new_answer(sent.messages):
             transcript.take(sent.messages, model, asks=False)
             return
@@ -145,11 +136,7 @@ class ModConversation:
         None if it does. Raises MisplacedError if the provider would refuse the result."""
         messages = without_repeated(messages)
         own = Rows(rows, messages)
-        made, events = self._edited(own, messages, model)
-        found = own.installed(made)
-        if found is not None:
-            self._transcript.expect(own.contents(made), events)
-        return found
+        return own.installed(self._edited(own, messages, model))
 
     def is_pending(self, messages: Sequence[Message], model: str) -> bool:
         """Return True if the client sends something else than the context shows. Raises MisplacedError."""
@@ -157,17 +144,17 @@ class ModConversation:
         at, raws = self._transcript.standing(), _encoded(messages)
         if self._pending is None or self._pending[0] is not at or self._pending[1] != raws:
             own = Rows((), messages)
-            self._pending = at, raws, own.changes(self._edited(own, messages, model)[0])
+            self._pending = at, raws, own.changes(self._edited(own, messages, model))
         return self._pending[2]
 
-    def _edited(self, own: Rows, messages: Sequence[Message], model: str) -> tuple[EditedMessages, dict[Place, int]]:
-        """Return what the client is to send, and the event of each block that it sends now."""
+    def _edited(self, own: Rows, messages: Sequence[Message], model: str) -> EditedMessages:
+        """Return what the client is to send."""
         transcript = self._transcript
         request = self._request(messages, model)
         known = transcript.expected(request.messages, SIGN)
         seen = transcript.look(known, inserts=True)
         if seen is None:
-            return EditedMessages([each.raw for each in own.marked(request.sent)], "", changed=False), {}
+            return EditedMessages([each.raw for each in own.marked(request.sent)], "", changed=False)
         view = transcript.context_view(seen, request.messages, binds(self._log, ANTHROPIC, model))
         with self.agent.reading() as (moment, at):
             stands = transcript.stands(moment, at)
@@ -179,13 +166,7 @@ class ModConversation:
         made = without_asked(edited(ANTHROPIC, sent, own_known, opened))
         if own.has_stray_opening(made):
             made = without_asked(edited(ANTHROPIC, sent, own_known, view))
-        blocks = [
-            id
-            for each, message in zip(known, request.messages, strict=True)
-            for id in (each.ids if len(each.ids) == len(message.blocks) else [0] * len(message.blocks))
-        ]
-        events = dict(zip(own.places(), blocks, strict=False))
-        return made, events
+        return made
 
     def do(self, line: str, *, while_working: bool = False) -> str:
         """Execute a command as typed behind `SIGN`, and return the reply."""

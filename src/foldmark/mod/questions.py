@@ -5,7 +5,7 @@ Each question names the session and its folder. The client's messages come with 
 
 import os
 import queue
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from threading import Lock, Thread
 from typing import Any
@@ -17,10 +17,10 @@ from foldmark.core import selections
 from foldmark.core.errors import CommandError, FoldmarkError, ProviderError
 from foldmark.core.request import Request
 from foldmark.cost.messages import SENT, Place
-from foldmark.live.clients.dialect import MisplacedError
 from foldmark.log import Agent, Log
-from foldmark.mod.conversation import SIGN, GatewayConversation, ModConversation, SessionConversation, open_for_mod
+from foldmark.mod.conversation import SIGN, ModConversation, SessionConversation, open_for_mod
 from foldmark.operations.history import operations
+from foldmark.overlay.pieces import MisplacedError
 from foldmark.sending.models import CLIENT
 from foldmark.sessions.hook import live_state
 from foldmark.sessions.hook.process import SessionState
@@ -62,15 +62,8 @@ class Questions:
         self._sessions: dict[str, ModConversation] = {}
         self._running: dict[str, Running] = {}
         open_for_mod(log)
-        self._known: dict[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = {
-            "newest": self._newest,
-            "take": self._take,
-            "pane": self._pane,
-            "price": self._price,
-            "install": self._install,
-            "do": self._do,
-            "answer": self._answer,
-        }
+        known = (self._newest, self._take, self._pane, self._price, self._install, self._do, self._answer)
+        self._known = {each.__name__.removeprefix("_"): each for each in known}
 
     def __call__(self, name: str, asked: Mapping[str, Any]) -> Mapping[str, Any]:
         """Answer a question. Raises CommandError for an unknown one, and for missing arguments."""
@@ -87,7 +80,7 @@ class Questions:
             raise CommandError("the question names no session")
         gateway = live_state.read(os.environ, session).get("agent")
         if isinstance(gateway, str):
-            return GatewayConversation(self._log.agent(gateway))
+            return SessionConversation(self._log.agent(gateway))
         if session not in self._sessions:
             self._sessions[session] = ModConversation(self._log, session, str(asked.get("folder") or ""))
         return self._sessions[session]
@@ -207,19 +200,8 @@ def _operations(agent: Agent) -> list[dict[str, Any]]:
 
 def _row(row: Turn, most: int) -> dict[str, Any]:
     """Return a row of the pane as data: `share` is its size, compared with the largest turn."""
-    return {
-        "id": row.id,
-        "turn": row.turn,
-        "title": row.title,
-        "tokens": row.tokens,
-        "share": row.tokens / max(1, most),
-        "tool": row.tool,
-        "calls": row.calls,
-        "pinned": row.pinned,
-        "evicted": row.evicted,
-        "shortened": row.shortened,
-        "results": row.results,
-    }
+    names = ("id", "turn", "title", "tokens", "tool", "calls", "pinned", "evicted", "shortened", "results")
+    return {**{name: getattr(row, name) for name in names}, "share": row.tokens / max(1, most)}
 
 
 def question(asked: Request) -> dict[str, Any]:

@@ -12,14 +12,14 @@ keep their handles, because only their text could be written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from foldmark.formats.claude.told import is_injected
 from foldmark.live.clients.anthropic import ANTHROPIC
-from foldmark.live.clients.dialect import SentMessage, decoded
-from foldmark.live.leaving_out import EditedMessages
+from foldmark.overlay.edit import EditedMessages
+from foldmark.overlay.pieces import SentMessage, decoded
 from foldmark.wires.anthropic import RESULT, USE
 
 Row = Mapping[str, Any]
@@ -68,24 +68,6 @@ def without_asked(edited: EditedMessages) -> EditedMessages:
     return edited._replace(messages=found)
 
 
-class Content(NamedTuple):
-    """A content that a message is to have: its kind, its text or the id of its call, and the event of it (0: none)."""
-
-    kind: str
-    text: str
-    event: int = 0
-
-
-def content_of(block: Mapping[str, Any], event: int = 0) -> Content:
-    """Return the content of a block."""
-    kind = str(block.get("type"))
-    if kind == USE:
-        return Content(kind, str(block.get("id")), event)
-    if kind == RESULT:
-        return Content(kind, f"{block.get('tool_use_id')} {text_of(block).strip()}", event)
-    return Content(kind, str(block.get("signature") or block.get("data") or text_of(block)).strip(), event)
-
-
 class Rows:
     """The rows of a transcript, and the messages of the same moment. `of` maps the place of a block (message, block) to
     the number of its row; what the client adds by itself has none, nor has thinking, which no edit keeps."""
@@ -96,14 +78,10 @@ class Rows:
         self._calls = {_id(use): at for at, row in enumerate(rows) for use in row.get("toolUses") or ()}
         self._results = {_id(each): at for at, row in enumerate(rows) for each in row.get("toolResults") or ()}
         self._next = 0
-        for place, message in enumerate(messages):
-            self._match(place, message)
-
-    def _match(self, place: int, message: Mapping[str, Any]) -> None:
-        for block, about in enumerate(message["content"]):
-            row = self._row_of(str(message["role"]), about)
+        for place, block in self._blocks():
+            row = self._row_of(self._role(place), block)
             if row >= 0:
-                self.of[place, block] = row
+                self.of[place] = row
                 self._next = max(self._next, row)
 
     def _row_of(self, role: str, block: Mapping[str, Any]) -> int:
@@ -171,23 +149,15 @@ class Rows:
             for (mine, block), (theirs, left) in zip(before, after, strict=True)
         )
 
-    def places(self) -> list[Place]:
-        """Return the places of all blocks, in order."""
-        return [place for place, _ in self._blocks()]
-
     def installed(self, edited: EditedMessages) -> list[dict[str, Any]] | None:
         """Return the rows of an edit of `marked`, in which what stays has its handle; None if nothing changes."""
         if not self.changes(edited):
             return None
         parts, blocks = list(self._parts(edited)), dict(self._blocks())
-        kept: dict[int, set[Place]] = {}
-        for place, block in ((_place(block), block) for _, own in parts for block in own):
-            if place is not None and place in self.of and _same(block, blocks[place]):
-                kept.setdefault(self.of[place], set()).add(place)
-        whole: dict[int, set[Place]] = {}
-        for place, row in self.of.items():
-            whole.setdefault(row, set()).add(place)
-        complete = {row for row, places in kept.items() if places == whole[row]} - self._texts_of_results()
+        left = ((_place(block), block) for _, own in parts for block in own)
+        stays = {place for place, block in left if place is not None and _same(block, blocks[place])}
+        broken = {row for place, row in self.of.items() if place not in stays}
+        complete = set(self.of.values()) - broken - self._texts_of_results()
         return [row for role, own in parts for row in self._rows_of(role, own, complete)]
 
     def _parts(self, edited: EditedMessages) -> Iterator[tuple[str, Sequence[Mapping[str, Any]]]]:

@@ -11,7 +11,6 @@ import os
 import secrets
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import blake2b
@@ -25,6 +24,8 @@ from urllib.parse import urlsplit
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.sessions.file_lock import locked
+from foldmark.sessions.hook import live_state
+from foldmark.sessions.new_file import replaced_file
 from foldmark.settings.user_folders import state_folder
 
 LONGEST = 64 << 20
@@ -179,13 +180,15 @@ def serve(answer: Answer, environment: Mapping[str, str], database: str, version
         if not locked(descriptor):
             return False
         service = Service(answer, str(file.with_suffix(".sock")))
-        _write(file, Address(service.url, service.token, version, os.getpid(), service.socket))
+        own = Address(service.url, service.token, version, os.getpid(), service.socket)
+        with replaced_file(file) as out:
+            out.write(json.dumps(own._asdict()).encode())
         try:
             service.run()
         finally:
-            for own in (file, file.with_suffix(".sock")):
+            for each in (file, file.with_suffix(".sock")):
                 with suppress(OSError):
-                    own.unlink()
+                    each.unlink()
         return True
     finally:
         os.close(descriptor)
@@ -231,23 +234,5 @@ def _end(found: Address) -> None:
     with suppress(OSError):
         os.kill(found.process, 15)
     until = monotonic() + 5.0
-    while _runs(found.process) and monotonic() < until:
+    while live_state.runs(found.process) and monotonic() < until:
         sleep(_LOOK_SECONDS)
-
-
-def _write(file: Path, found: Address) -> None:
-    new = file.with_suffix(f".{os.getpid()}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as writing:
-        json.dump(found._asdict(), writing)
-    new.replace(file)
-
-
-def _runs(process: int) -> bool:
-    if sys.platform == "win32":
-        return True
-    try:
-        os.kill(process, 0)
-    except OSError:
-        return False
-    return True

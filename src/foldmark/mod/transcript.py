@@ -4,25 +4,23 @@ The client then no longer sends what has left, and sends again what a person bri
 is new: what has left has its operation already, and what comes back has its events.
 """
 
-from collections.abc import Container, Mapping, Sequence, Set
+from collections.abc import Container, Sequence
 from typing import Any
 
 import msgspec
 
 from foldmark.core import selections
 from foldmark.core.assembly.eviction import client_placeholder
-from foldmark.core.events import Event
 from foldmark.core.segments import contains
-from foldmark.live.clients.dialect import ClientDialect, ClientMessage, decoded
-from foldmark.live.leaving_out import KnownMessage
-from foldmark.live.recognizing import injected_data, thoughts_data
 from foldmark.live.sizes import PassedOn
 from foldmark.live.transcript import ClientTranscript
 from foldmark.live.view import Seen
-from foldmark.mod.rows import OPENING, Content, content_of, text_of
+from foldmark.mod.rows import OPENING, text_of
+from foldmark.overlay.ledger import CameBack, KnownMessage
+from foldmark.overlay.pieces import ClientMessage, decoded
 from foldmark.request.client_sizes import LOCAL
 from foldmark.wires.anthropic import result_block
-from foldmark.wires.parts import CallMessage, Part, ResultMessage, TextMessage
+from foldmark.wires.parts import Part, TextMessage
 
 _EVICTED = client_placeholder(0).partition("0")[0]
 """The beginning of a placeholder."""
@@ -32,50 +30,6 @@ class ModTranscript(ClientTranscript):
     """The messages of a session that its own client edits, and their recording."""
 
     _back: dict[int, dict[int, int]]
-    _expected: Sequence[Content] = ()
-
-    def expect(
-        self,
-        contents: Sequence[tuple[tuple[int, int] | None, Mapping[str, Any]]],
-        events: Mapping[tuple[int, int], int],
-    ) -> None:
-        """Remember the `contents` that the client sends once it has installed an edit. Each has its place in the
-        messages before the edit, None if it is built anew; `events` are those of these places."""
-        stay = {place for place, _ in contents}
-        finder = self._finder(without={id for place, id in events.items() if place in stay})
-        found = []
-        for place, block in contents:
-            event = events.get(place, 0) if place is not None else finder.event_in(self.dialect, block)
-            found.append(content_of(block, event))
-        self._expected = found
-
-    @property
-    def expects(self) -> bool:
-        """True if the client is to send what an edit has left."""
-        return bool(self._expected)
-
-    def took_expected(self, messages: Sequence[ClientMessage]) -> bool:
-        """Record that the client has installed an edit, if it sends exactly what was expected. Return False if not."""
-        expected, self._expected = list(self._expected), ()
-        if not expected:
-            return False
-        known: list[KnownMessage] = []
-        for message in messages:
-            ids, parts = list[int](), self.dialect.parts(message)
-            for block, part in zip(map(decoded, message.blocks), parts, strict=True):
-                if part is None and block.get("type") == "text":
-                    ids.append(0)  # the client's own
-                    continue
-                if not expected or expected[0][:2] != content_of(block)[:2]:
-                    return False
-                ids.append(expected.pop(0).event)
-            known.append(KnownMessage(message.key, tuple(ids)))
-        if expected:
-            return False
-        more = thoughts_data(self.dialect, [(each.key, each.blocks) for each in messages if each.thinks])
-        more |= injected_data(self.dialect, messages)
-        self._retried(lambda: self._note((), known, more))
-        return True
 
     def _take(
         self, places: Sequence[int | None], messages: Sequence[ClientMessage], passed: PassedOn | None = None
@@ -129,8 +83,6 @@ class ModTranscript(ClientTranscript):
 
     def _append(self, message: ClientMessage, local: Sequence[int] = ()) -> tuple[int, ...]:
         back = self._back.get(id(message), {})
-        if not back:
-            return super()._append(message, local)
         is_new = any(part is not None and block not in back for block, part in enumerate(self.dialect.parts(message)))
         parts = self._opened(message, local) if is_new else [None for _ in message.blocks]
         own = [None if block in back else part for block, part in enumerate(parts)]
@@ -141,18 +93,23 @@ class ModTranscript(ClientTranscript):
     def _put_back(self, places: Sequence[int | None], messages: Sequence[ClientMessage]) -> dict[int, dict[int, int]]:
         """Return the events of the blocks that an edit has put back or rewritten, by the identity of their messages."""
         new = [message for message, place in zip(messages, places, strict=True) if place is None]
-        if not new or any(map(self.dialect.is_compacted, new)):
-            return {}  # what the client keeps behind its own summary counts as new
+        if not new:
+            return {}
         rewritten = {id for at, each in enumerate(self.known) if at not in places for id in each.ids if id > 0}
         sent = {id for at, each in enumerate(self.known) if at in places for id in each.ids}
-        finder = self._finder(rewritten, without=sent)
+        with self.agent.reading() as (moment, at):
+            summaries = (each.id for each in selections.operations(moment, self.agent.id) if each.kind == "summary")
+            wanted = {*rewritten, *self.left, *summaries} - sent
+            back = CameBack(moment.events(sorted(id for id in wanted if contains(at.visible, self.agent.id, id))))
         found: dict[int, dict[int, int]] = {}
         for message in new:
             blocks: dict[int, int] = {}
             for block, part in enumerate(self.dialect.parts(message)):
                 if part is None:
                     continue
-                event = finder.event_of(part)
+                event = back.event_of(part)
+                if event is None and isinstance(part, TextMessage) and self.dialect.agent.is_summary(part.text):
+                    return {}  # what the client keeps behind its own summary counts as new
                 if event is not None:
                     blocks[block] = event.id
                 elif isinstance(part, TextMessage) and part.text.strip() == OPENING:
@@ -161,69 +118,13 @@ class ModTranscript(ClientTranscript):
                 found[id(message)] = blocks
         return found
 
-    def _finder(self, more: Set[int] = frozenset(), *, without: Set[int]) -> "_PutBack":
-        """Return a finder among the messages in the context that the client may send again: those that have left, the
-        summaries, and `more`, but none of `without`."""
-        with self.agent.reading() as (moment, at):
-            summaries = (each.id for each in selections.operations(moment, self.agent.id) if each.kind == "summary")
-            wanted = {*more, *self.left, *summaries} - without
-            return _PutBack(moment.events(sorted(id for id in wanted if contains(at.visible, self.agent.id, id))))
-
 
 def is_thought(part: Part) -> bool:
     """Return True for a content that only holds thinking."""
     return isinstance(part, TextMessage) and not part.text.strip()
 
 
-class _PutBack:
-    """Finds the events of contents that the client sends again: calls and results by their ids, texts in order."""
-
-    def __init__(self, events: Sequence[Event]) -> None:
-        self._calls = {each.call_id: each for each in events if each.kind == "tool_call"}
-        self._results = {each.call_id: each for each in events if each.kind == "tool_result"}
-        self._texts = [each for each in events if each.kind not in ("tool_call", "tool_result")]
-
-    def event_in(self, dialect: ClientDialect, block: Mapping[str, Any]) -> int:
-        """Return the event of a block; Foldmark's own opening has `LOCAL`, and anything unknown 0."""
-        raw = msgspec.json.encode(
-            {"role": "user" if block.get("type") == "tool_result" else "assistant", "content": [block]}
-        )
-        (part,) = dialect.parts(dialect.read(raw))
-        if text_of(block).strip() == OPENING:
-            return LOCAL
-        event = None if part is None else self.event_of(part)
-        return 0 if event is None else event.id
-
-    def event_of(self, part: Part) -> Event | None:
-        """Return the event with this content; None if it is new."""
-        if isinstance(part, CallMessage):
-            return self._calls.pop(part.call_id, None)
-        if isinstance(part, ResultMessage):
-            found = self._results.get(part.call_id)
-            if found is None or part.text.strip() not in _forms(found):
-                return None
-            return self._results.pop(part.call_id)
-        text = part.text.strip()
-        at = next((at for at, each in enumerate(self._texts) if each.content.strip() == text), None)
-        return None if at is None else self._texts.pop(at)
-
-
-def _forms(result: Event) -> tuple[str, str]:
-    """Return the texts with which a result may be sent."""
-    return result.content.strip(), client_placeholder(len(result.content))
-
-
 def answered_message(message: Any, usage: Any, model: str) -> bytes:
     """Return an answer in the form in which the provider sends it, as JSON."""
-    return msgspec.json.encode(
-        {
-            "id": "msg_mod",
-            "type": "message",
-            "role": "assistant",
-            "content": message["content"],
-            "model": model,
-            "stop_reason": "end_turn",
-            "stop_sequence": None,
-            "usage": usage,
-        }
-    )
+    about = {"id": "msg_mod", "type": "message", "model": model, "stop_reason": "end_turn", "stop_sequence": None}
+    return msgspec.json.encode({**message, **about, "usage": usage})

@@ -1,6 +1,6 @@
 """The parts of a coding agent's request and their sizes in bytes, as a gateway records them [SPEC 5.7]. Pure.
 
-`lay` follows the rules of `live/leaving_out.py`, which edits the bytes of a request.
+`lay` follows the rules of `overlay/edit.py`, which edits the bytes of a request.
 """
 
 from bisect import bisect_right

@@ -12,7 +12,7 @@ Made: each block has the plainest form that the API accepts, without its other m
 refuse is left out, because it would make the whole conversation useless.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -125,6 +125,26 @@ def _read_result(block: Block) -> ResultMessage:
     return ResultMessage(block["tool_use_id"], "\n".join(texts), failed, data, plain)
 
 
+# Keys
+
+
+def meaning(blocks: Iterable[Any]) -> list[list[Any]]:
+    """Return what the model reads of each block of an answer, the same for an answer and its echo."""
+    return [found for block in blocks if isinstance(block, dict) and (found := _meaning(block))]
+
+
+def _meaning(block: Block) -> list[Any]:
+    kind = block.get("type")
+    if kind == "text":
+        text = str(block.get("text", "")).strip()
+        return [kind, text] if text else []
+    if kind == USE:
+        return [kind, block.get("id"), block.get("name"), block.get("input")]
+    if kind in THINKING:
+        return [kind, block.get(THINKING[kind][-1])]
+    return [kind, {name: value for name, value in block.items() if name != "cache_control"}]
+
+
 # Made
 
 
@@ -150,6 +170,15 @@ def message_blocks(event: Event) -> list[Block]:
     text = _BEFORE.get(event.kind, "") + event.content if event.content.strip() else ""
     others = _usable(event) if event.kind in OPENING_KINDS else []
     return [*others, *text_parts(text)]
+
+
+def blocks_for(event: Event) -> list[Block]:
+    """Return a recorded message as blocks, without its thinking, which was bound to what preceded it then."""
+    if event.kind == "tool_call":
+        return [call_block(event, event.call_id or "")]
+    if event.kind == RESULT:
+        return [result_block(event, event.call_id or "")]
+    return [block for block in message_blocks(event) if not is_thinking(block)]
 
 
 def call_block(event: Event, call_id: str) -> Block:

@@ -137,6 +137,21 @@ def _attached(part: Mapping[str, Any]) -> Data:
     return block if block and media_of({"blocks": [block]})[0] else carry(dict(part), 0, READER).block
 
 
+# Keys
+
+
+def meaning(parts: Iterable[Mapping[str, Any]]) -> list[Any]:
+    """Return the text and the calls of an answer, without its thinking, which clients may leave out."""
+    texts, calls = list[str](), list[Any]()
+    for part in parts:
+        if is_call(part):
+            found = read_call(part)
+            calls.append([found.call_id, found.name, found.args])
+        else:
+            texts.append(text_in(part) or "")
+    return ["".join(texts).strip(), calls]
+
+
 # Made
 
 

@@ -4,13 +4,11 @@ That is more than the client sends (`resumption`): what a compaction or an edit 
 too, and stands before it.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
 
 from msgspec.structs import replace
 
-from foldmark.formats.chain import ActiveRecords, leaf_at_end
+from foldmark.formats.chain import ActiveRecords
 from foldmark.formats.claude import resumption
 from foldmark.formats.claude.resumption import Links, path_from
 from foldmark.formats.messages import RecordEntry
@@ -20,7 +18,7 @@ _WALKS = 20
 """Maximum number of steps to records that compactions preserve, as a multiple of the session's length."""
 
 
-def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingProxyType({})) -> ActiveRecords | None:
+def active(entries: Sequence[RecordEntry]) -> ActiveRecords | None:
     """Return the active records of a session (see `SessionFormat.active`).
 
     What a compaction replaced is the path that it names, or what precedes it in the file if it names nothing known. An
@@ -30,9 +28,8 @@ def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingPr
     """
     if not resumption.is_resumable(entries):
         return None
-    resumed = resumption.resume(entries, before.get("tips", ()))
-    newest = messages_of(resumed.order, before.get("open", ()))
-    parts = [(resumed.order, newest)]
+    resumed = resumption.resume(entries)
+    parts = [(resumed.order, messages_of(resumed.order))]
     met = {entry.line for entry in resumed.order}
     top = resumed.chain[0] if resumed.chain else None
     tops = {top.line if top else 0}
@@ -48,16 +45,13 @@ def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingPr
     order = _Order(entries)
     for at, (records, sent) in enumerate(parts):
         order.add(records, sent, gates[at - 1] if at else None)
-    found = order.records()
     return replace(
-        found,
+        order.records(),
         preserved={
             entry.line: resumed.links.preserved(entry) or ()
             for entry in entries
             if entry.preserved is not None and resumed.links.walked <= _WALKS * len(entries)
         },
-        carried=_carried(entries, resumed, found.order),
-        open=_open(order.newest, newest),
     )
 
 
@@ -77,7 +71,6 @@ class _Order:
         self._lost: dict[int, list[str]] = {}
         self._made: dict[int, tuple[tuple[str, str], ...]] = {}
         self._evicted: tuple[tuple[int, str], ...] = ()
-        self.newest: list[RecordEntry] = []
 
     def add(self, records: Sequence[RecordEntry], sent: SentMessages[RecordEntry], gate: RecordEntry | None) -> None:
         """Add a part, whose records are in sending order. It ends with the compaction or edit `gate` (None: it is the
@@ -87,7 +80,6 @@ class _Order:
         own = [origin for entry in rows for origin in self._origins(entry)]
         shown = {origin.line for entry in rows if entry.line not in dropped for origin in self._origins(entry)}
         if gate is None:
-            self.newest = own
             self._evicted = tuple(
                 (origin.line, call)
                 for entry in rows
@@ -194,48 +186,3 @@ class _Replaced:
         before = path_from(self._links, anchor)[::-1]
         self._steps -= len(rows) + len(before)
         return list({row.uuid: row for row in (*before, *rows, *list(rest.values())[::-1])}.values())
-
-
-def _carried(
-    entries: Sequence[RecordEntry], resumed: resumption.ResumedChain[RecordEntry], order: Sequence[RecordEntry]
-) -> dict[str, Any]:
-    """Return what a later import has to know: the active chain does not end with the newest message (`behind`), or the
-    session names a `leaf` below it."""
-    newest = max((each for each in entries if each.spoken and not each.aside), key=lambda each: each.line, default=None)
-    if newest is None:
-        return {}
-    is_edit = newest.copies is not None  # it is still being written
-    is_compacted = any(each.boundary and each.line > newest.line for each in entries)
-    if is_edit or is_compacted or all(each.line != newest.line for each in order):
-        return {"behind": True}
-    if (top := resumed.chain[0]).boundary and not top.edit and not _is_summarized(top, order):
-        before = {each.message_id for each in entries if each.is_answer and each.line < top.line}
-        if all(each.message_id in before for each in resumed.chain if each.is_answer):
-            return {"behind": True}  # answers are still being written again
-    leaf = leaf_at_end(entries)
-    named = resumed.links.by_uuid.get(leaf.uuid or "")
-    return {"leaf": leaf.uuid} if named is not None and named not in resumed.links.above(newest) else {}
-
-
-def _open(order: Sequence[RecordEntry], newest: SentMessages[RecordEntry]) -> dict[str, list[int]]:
-    """Return the calls at the end that still may get a result, each with the lines that are left out until then.
-
-    So is the id of the answer there, if its thinking is left out until it goes on.
-    """
-    left = {entry.line: entry for entry in newest.dropped}
-    found: dict[str, list[int]] = {}
-    response: str | None = None
-    thinking: list[int] = []
-    for entry in reversed(order):
-        if not entry.is_answer and not entry.results:
-            break
-        if entry.is_answer and (response or entry.message_id) != entry.message_id:
-            break
-        response = entry.message_id if entry.is_answer else response
-        if entry.line in left and entry.thinking:
-            thinking.append(entry.line)
-        elif entry.line in left:
-            found.update({call: [entry.line] for call in entry.calls})
-    if thinking and response is not None:
-        found = {call: [*lines, *thinking] for call, lines in found.items()} | {response: thinking}
-    return found

@@ -7,7 +7,7 @@ such sessions with Claude Code 2.1.197.
 
 import codecs
 import json
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from sys import intern
 from typing import Any, Literal
@@ -110,7 +110,7 @@ def is_edit(record: dict[str, Any], behind: dict[str, Any] | None) -> bool:
 # -- For an import
 
 
-def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Container[bytes] = ()) -> list[RecordEntry]:
+def index(records: Iterable[SessionRecord]) -> list[RecordEntry]:
     """Return one entry for each record, in file order (see `SessionFormat.index`).
 
     If every message of a file is in a sidechain, as in a subagent's own file, the file counts as a main chain. A
@@ -125,14 +125,12 @@ def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Cont
         moment = own or moment
         entry = _entry(record, value, moment, timed=own is not None)
         if (uuid := entry.uuid) is not None and entry.role is not None:
-            if uuid in seen or entry.key in known:
+            if uuid in seen:
                 entry = entry_of(record, moment, NOTHING, uuid=None, key=entry.key, side=entry.side, repeats=True)
             else:
                 seen.add(uuid)
         entries.append(entry)
-    all_side = carried.get("all_side", True) and not any(entry.role and entry.side is None for entry in entries)
-    carried["all_side"] = all_side
-    if all_side:
+    if not any(entry.role and entry.side is None for entry in entries):
         entries = [entry if entry.side is None else replace(entry, side=None) for entry in entries]
     return with_moments(entries)
 

@@ -43,13 +43,11 @@ R = TypeVar("R", bound=ChainRecord)
 class Links(Generic[R]):
     """The records of a session by their uuids, and their parents. Of two records with one uuid, the later one counts.
 
-    `outside` are uuids of records that precede these, and `rows` do not have. `walked` are the steps that were taken
-    to preserved records.
+    `walked` are the steps that were taken to preserved records.
     """
 
-    def __init__(self, rows: Iterable[R], outside: Collection[str] = ()) -> None:
+    def __init__(self, rows: Iterable[R]) -> None:
         self.by_uuid: dict[str, R] = {}
-        self.outside = outside
         self.walked = 0
         self._through: dict[str, str | None] = {}
         self._instead: dict[str, str | None] = {}
@@ -129,7 +127,7 @@ class Links(Generic[R]):
         places = {uuid: at for at, uuid in enumerate(self.by_uuid)}
         assert last.uuid is not None
         forgotten = {uuid for uuid, at in places.items() if at < places[last.uuid]} - set(kept)
-        left = type(self)((), self.outside)
+        left = type(self)(())
         left._through = self._through
         left.by_uuid = {uuid: row for uuid, row in self.by_uuid.items() if uuid not in forgotten}
         if not kept:
@@ -170,9 +168,9 @@ def is_resumable(rows: Iterable[ChainRecord]) -> bool:
     return any(row.spoken and row.uuid and not row.aside for row in rows)
 
 
-def resume(rows: Sequence[R], outside: Collection[str] = ()) -> ResumedChain[R]:
-    """Return the records of a session that are sent on resuming. `outside`: see `Links`."""
-    links = Links(rows, outside)
+def resume(rows: Sequence[R]) -> ResumedChain[R]:
+    """Return the records of a session that are sent on resuming."""
+    links = Links(rows)
     left, kept = links.compacted()
     main = [row for row in left.by_uuid.values() if row.chained and not row.aside]
     last = next((row for row in reversed(rows) if row.chained and row.uuid and not row.aside), None)
@@ -230,7 +228,7 @@ def path_from(links: Links[R], row: R | None) -> list[R]:
     while row is not None:
         way[row.uuid] = row
         uuid = links.parent_uuid(row)
-        if row.boundary or uuid is None or uuid in links.outside:
+        if row.boundary or uuid is None:
             break
         above = links.by_uuid.get(uuid)
         if above is None or above.uuid in way:

@@ -19,7 +19,6 @@ summary, or the history has answers, calls, images, or a compaction that only th
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from types import MappingProxyType
 from typing import Any
 
 from msgspec.structs import replace
@@ -195,16 +194,13 @@ def _is_persons_text(item: Data) -> bool:
     return complete and item.get("role") == "user" and not any(part.data for part in parts)
 
 
-def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Container[bytes] = ()) -> list[RecordEntry]:
-    """Return one entry for each record, in file order (see `SessionFormat.index`).
-
-    A record has no uuid, so its key does not show whether it is `known`.
-    """
+def index(records: Iterable[SessionRecord]) -> list[RecordEntry]:
+    """Return one entry for each record, in file order (see `SessionFormat.index`)."""
     entries: list[RecordEntry] = []
     prompts: list[int] = []
     lines: dict[bytes, str] = {}
     moment: datetime | None = None
-    carried |= {"model": carried.get("model"), "spent": carried.get("spent")}
+    spent: dict[str, Any] = {"model": None, "tokens": None}
     for record in records:
         value = record.value if is_record(record.value) else {}
         kind, payload = value.get("type"), value.get("payload", {})
@@ -220,7 +216,7 @@ def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Cont
             found,
             rewinds=payload.get("type") == "thread_rolled_back",
             injected=bool(texts) and found.parts[0].kind in OPENING_KINDS and is_injected(texts[0]),
-            usage=_usage(kind, payload, carried),
+            usage=_usage(kind, payload, spent),
             compacts=compacts,
             whole=bool(found.history),
             preserved=(
@@ -238,21 +234,20 @@ def index(records: Iterable[SessionRecord], carried: dict[str, Any], known: Cont
     return with_moments(entries)
 
 
-def active(entries: Sequence[RecordEntry], before: Mapping[str, Any] = MappingProxyType({})) -> ActiveRecords:
+def active(entries: Sequence[RecordEntry]) -> ActiveRecords:
     """Return the active records of a rollout (see `SessionFormat.active`).
 
     Codex leaves an output out that has no call before or behind it. It makes one up for a call that has none; here this
     is done for calls of earlier turns, because one of the last turn may still get its output.
     """
     main = [entry for entry in entries if entry.side is None]
-    calls = {call for entry in main for call in entry.calls}.union(before.get("open", ()))
+    calls = {call for entry in main for call in entry.calls}
     answered = {call for entry in main for call in entry.results}
     last = max((entry.line for entry in main if entry.prompt and not entry.injected), default=0)
     lost = {entry.line: [call for call in entry.results if call not in calls] for entry in main if entry.results}
     left = {entry.line: [call for call in entry.calls if call not in answered] for entry in main if entry.calls}
     made = {line: tuple((call, ABORTED) for call in each) for line, each in left.items() if line < last}
-    open = {call: () for line, each in left.items() if line >= last for call in each}
-    return ActiveRecords(main, lost=lost, made=made, open=open)
+    return ActiveRecords(main, lost=lost, made=made)
 
 
 def _preserved(
@@ -270,23 +265,23 @@ def _preserved(
     return PreservedRecords(str(line), tuple(lines[digest] for digest in digests if digest in lines))
 
 
-def _usage(kind: Any, payload: Data, carried: dict[str, Any]) -> AnswerUsage | None:
+def _usage(kind: Any, payload: Data, spent: dict[str, Any]) -> AnswerUsage | None:
     """Return the usage of an answer once, because Codex reports it again when its limits change.
 
-    `carried` has the answering model and the last reported total of tokens (`spent`).
+    `spent` has the answering model and the last reported total of `tokens`, and is updated.
     """
     if kind == "turn_context":
-        carried["model"] = filled_text(payload.get("model"))
+        spent["model"] = filled_text(payload.get("model"))
     info = payload.get("info") if kind == "event_msg" and payload.get("type") == "token_count" else None
-    if not isinstance(info, dict) or info.get("total_token_usage") == carried["spent"]:
+    if not isinstance(info, dict) or info.get("total_token_usage") == spent["tokens"]:
         return None
-    carried["spent"] = info.get("total_token_usage")
+    spent["tokens"] = info.get("total_token_usage")
     last = info.get("last_token_usage")
     read, cached, made = (whole_number(member(last, f"{n}_tokens")) for n in ("input", "cached_input", "output"))
     if read is None and made is None:
         return None
     cached = min(cached or 0, read or 0)
-    return AnswerUsage(carried["model"], None, (read or 0) - cached, made or 0, cached, 0)
+    return AnswerUsage(spent["model"], None, (read or 0) - cached, made or 0, cached, 0)
 
 
 def _set_aside(entries: list[RecordEntry], begin: int, side: str) -> None:

@@ -8,11 +8,9 @@ from msgspec.structs import replace
 
 from foldmark.core.errors import ProviderError
 from foldmark.core.request import Piece, Stopped, Usage
-from foldmark.dialects.anthropic.stream import MessageReader
 from foldmark.dialects.bodies import Json, Reader
 from foldmark.dialects.gemini import stream as gemini
 from foldmark.dialects.gemini.contents import first_candidate, parts_of
-from foldmark.dialects.openai.stream import CompletionReader, ResponseReader
 from foldmark.wires.lenient_json import decode
 from foldmark.wires.parts import Part
 from foldmark.wires.responses import answered
@@ -41,6 +39,13 @@ def read_answer(body_of: Callable[[], Json], parse: Callable[[Json], tuple[Piece
     return WholeAnswer(body, usage, next((each for each in pieces if isinstance(each, Stopped)), None))
 
 
+def answer_in(
+    body: bytes, reader: R, whole: Callable[[R], Json], parse: Callable[[Json], tuple[Piece, ...]], *, streamed: bool
+) -> WholeAnswer | None:
+    """Return the answer in a body as `body_in` reads it; None if it is incomplete or invalid."""
+    return read_answer(lambda: body_in(body, reader, whole, streamed=streamed), parse)
+
+
 def put_first(parts: list[Part | None], blocks: Sequence[Json]) -> None:
     """Put blocks before those of the first part that says something."""
     place, part = next(((place, part) for place, part in enumerate(parts) if part is not None), (0, None))
@@ -65,6 +70,12 @@ def _fed(reader: R, events: Iterable[Json]) -> R:
     return reader
 
 
+def body_in(body: bytes, reader: R, whole: Callable[[R], Json], *, streamed: bool = True) -> Json:
+    """Return the answer in a body, as `whole` gets it of the reader of a stream. Raises ProviderError if a stream broke
+    off."""
+    return whole(_fed(reader, _events(body))) if streamed else dict(decode(body))
+
+
 def named_event(kind: str, members: Mapping[str, Any]) -> bytes:
     """Return a named event of a stream."""
     return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode({"type": kind, **members}) + b"\n\n"
@@ -76,13 +87,6 @@ def _stream(events: Iterable[tuple[str, Json]]) -> bytes:
 
 
 # Anthropic's Messages API
-
-
-def message_in(body: bytes, *, streamed: bool = True) -> Json:
-    """Return the message in a body. Raises ProviderError if a stream broke off."""
-    if not streamed:
-        return dict(decode(body))
-    return _fed(MessageReader({}), _events(body)).message()
 
 
 def written_message(text: str, id: str, model: str, *, stream: bool) -> tuple[str, bytes]:
@@ -112,13 +116,6 @@ def text_block_events(text: str) -> bytes:
 # OpenAI's Chat Completions
 
 
-def completion_in(body: bytes, *, streamed: bool = True) -> Json:
-    """Return the chat completion in a body. Raises ProviderError if a stream broke off."""
-    if not streamed:
-        return dict(decode(body))
-    return _fed(CompletionReader(""), _events(body)).completion()
-
-
 def written_completion(text: str, id: str, model: str, *, stream: bool) -> tuple[str, bytes]:
     """Return the media type and the body of a chat completion with the text `text`. As in `written_response`, it
     reports no usage."""
@@ -135,13 +132,6 @@ def written_completion(text: str, id: str, model: str, *, stream: bool) -> tuple
 
 
 # OpenAI's Responses API
-
-
-def response_in(body: bytes, *, streamed: bool = True) -> Json:
-    """Return the response in a body. Raises ProviderError if a stream broke off."""
-    if not streamed:
-        return dict(decode(body))
-    return _fed(ResponseReader(""), _events(body)).response()
 
 
 def written_response(text: str, id: str, model: str, *, stream: bool) -> tuple[str, bytes]:

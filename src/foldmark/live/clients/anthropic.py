@@ -14,38 +14,33 @@ from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.anthropic import thinking
 from foldmark.dialects.anthropic.messages import parse
+from foldmark.dialects.anthropic.stream import MessageReader
 from foldmark.live.clients import answers, queued_blocks
-from foldmark.live.clients.checking import check_alternating, check_begun_by_user
+from foldmark.live.clients.checking import check_sides
 from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
-    ClientMessage,
     ClientRequest,
-    MisplacedError,
     RequestHead,
     TypedPrompt,
-    decoded,
-    key_of,
-    plain,
+    contents_in,
+    meaning_key,
 )
 from foldmark.live.clients.roles import RoleClient, RoleMessage
 from foldmark.live.clients.weaving import MessageWeaver, Weaver
+from foldmark.overlay.pieces import ClientMessage, MisplacedError, decoded, key_of
 from foldmark.wires.anthropic import (
     RESULT,
     THINKING,
     USE,
-    call_block,
+    blocks_for,
     is_thinking,
-    message_blocks,
+    meaning,
     read_answer,
     read_user,
-    result_block,
 )
 from foldmark.wires.lenient_json import filled_text
 from foldmark.wires.parts import Part, TextMessage
-
-_PATH = re.compile(r"(?:/v1)?/messages")
-"""The path of the endpoint that answers. Clients whose base URL includes the version ask for it without."""
 
 _MARK = re.compile(rb'\s*,\s*"cache_control"\s*:\s*\{[^{}]*\}|"cache_control"\s*:\s*\{[^{}]*\}\s*,\s*')
 
@@ -65,14 +60,12 @@ class AnthropicClient(RoleClient):
     """Requests and answers of `/v1/messages`, or `/messages`."""
 
     name = dialect = provider = "anthropic"
-    body, message, weaves = _Body, _Message, True
+    path = re.compile(r"(?:/v1)?/messages")  # clients whose base URL includes the version ask without
+    body, message = _Body, _Message
     long_caches = ((b'"1h"', re.compile(rb'"cache_control"\s*:\s*\{[^{}]*"ttl"\s*:\s*"1h"'), LIFETIMES["1h"]),)
     member, model = b"content", "assistant"
     opening = b'{"role":"user","content":[{"type":"text","text":"%s"}]}' % CLIENT_OPENING.encode()
     credentials = ("x-api-key", "authorization", "anthropic-version", "anthropic-beta", "user-agent")
-
-    def reads(self, path: str) -> bool:
-        return _PATH.fullmatch(path) is not None
 
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
         return RequestHead(body.model, body.stream, bool(body.tools), system=body.system)
@@ -84,7 +77,7 @@ class AnthropicClient(RoleClient):
         calls = tuple(str(each.get("id")) for each in found if each.get("type") == USE)
         results = tuple(call for each in found if (call := self.result_of(each)) is not None)
         thinks = any(map(self.is_thinking, found))
-        key = _answer_key(found) if role == "assistant" else key_of(role, blocks)
+        key = meaning_key(role, meaning(found)) if role == "assistant" else key_of(role, blocks)
         return ClientMessage(role, queued_blocks.divided(role, blocks), key, calls, results, thinks)
 
     def blocks(self, raw: bytes) -> tuple[bytes, ...]:
@@ -94,9 +87,7 @@ class AnthropicClient(RoleClient):
         return super().written(role, queued_blocks.united(role, blocks))
 
     def blocks_of(self, content: Raw) -> tuple[bytes, ...]:
-        if bytes(content)[:1] == b'"':
-            return (b'{"type":"text","text":' + bytes(content) + b"}",)
-        return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
+        return contents_in(bytes(content))
 
     def parts(self, message: ClientMessage) -> list[Part | None]:
         return [self._part(message.role, decoded(block), None) for block in message.blocks]
@@ -158,8 +149,7 @@ class AnthropicClient(RoleClient):
             if before == "system" and message.role not in ("assistant", "system"):
                 raise MisplacedError(f"a system message precedes one of role {message.role}")
             before = message.role if message.blocks or message.role != "system" else before
-        check_begun_by_user(messages)
-        check_alternating(messages)
+        check_sides(messages)
 
     def check_blocks(self, message: ClientMessage) -> None:
         if message.role == "system":
@@ -185,24 +175,21 @@ class AnthropicClient(RoleClient):
         return self.written(role, (*blocks[:-1], last[:-1] + b"," + mark + b"}"))
 
     def blocks_for(self, event: Event, before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        # Thinking is left out: it was bound to the messages that preceded it then.
-        if event.kind == "tool_call":
-            return [call_block(event, event.call_id or "")]
-        if event.kind == RESULT:
-            return [result_block(event, event.call_id or "")]
-        return [block for block in message_blocks(event) if not self.is_thinking(block)]
+        return blocks_for(event)
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
-        found = answers.read_answer(lambda: answers.message_in(body, streamed=streamed), parse)
+        found = answers.answer_in(body, MessageReader({}), MessageReader.message, parse, streamed=streamed)
         if found is None:
             return None
         message, content = found.body, found.body["content"]
         parts = [self._part("assistant", block, message.get("id")) for block in content]
         model, blocks = str(message.get("model", "")), tuple(map(msgspec.json.encode, content))
-        return ClientAnswer(_answer_key(content), parts, model, found.usage, found.stopped, blocks)
+        return ClientAnswer(
+            meaning_key("assistant", meaning(content)), parts, model, found.usage, found.stopped, blocks
+        )
 
     def answer_key(self, blocks: Iterable[bytes]) -> str:
-        return _answer_key(list(map(decoded, blocks)))
+        return meaning_key("assistant", meaning(map(decoded, blocks)))
 
     def without_own(self, block: bytes) -> bytes:
         return _without_reminders(block) if b'"tool_result"' in block else block
@@ -213,9 +200,6 @@ class AnthropicClient(RoleClient):
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         id = "msg_foldmark_" + key_of("answer", [text.encode("utf-8", "replace")])[:12]
         return answers.written_message(text, id, request.head.model, stream=request.head.stream)
-
-    def reply_key(self, text: str) -> str:
-        return _answer_key([{"type": "text", "text": text}])
 
     def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> Weaver:
         return MessageWeaver(text, streamed=streamed)
@@ -259,21 +243,3 @@ def _without_reminders(block: bytes) -> bytes:
     while (tag := block.rfind(_TAG, 0, begin)) >= 0 and block.find(_END, tag, begin) == begin - len(_END):
         begin = tag
     return block[:begin] + block[end:] if begin < end else block
-
-
-def _answer_key(blocks: Sequence[Any]) -> str:
-    """Return the key of an answer, regardless of the order of members and the form of numbers that a client writes."""
-    meanings = [_meaning(block) for block in blocks if isinstance(block, dict)]
-    return key_of("assistant", [msgspec.json.encode([each for each in meanings if each], order="sorted")])
-
-
-def _meaning(block: Mapping[str, Any]) -> list[Any]:
-    kind = block.get("type")
-    if kind == "text":
-        text = str(block.get("text", "")).strip()
-        return [kind, text] if text else []
-    if kind == USE:
-        return [kind, block.get("id"), block.get("name"), plain(block.get("input"))]
-    if kind in THINKING:
-        return [kind, block.get(THINKING[kind][-1])]
-    return [kind, plain({name: value for name, value in block.items() if name != "cache_control"})]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from foldmark.core.wording import count
-from foldmark.live.clients.dialect import ClientMessage, MisplacedError
+from foldmark.overlay.pieces import ClientMessage, MisplacedError
 
 
 def check_directly_answered(messages: Iterable[ClientMessage]) -> None:
@@ -17,16 +17,13 @@ def check_directly_answered(messages: Iterable[ClientMessage]) -> None:
         raise MisplacedError(f"calls without a result: {len(open_calls)}")
 
 
-def check_begun_by_user(messages: Iterable[ClientMessage]) -> None:
-    """Raise MisplacedError if the first message is the model's, apart from system messages."""
-    if next((message.role for message in messages if message.role != "system"), "") == "assistant":
-        raise MisplacedError("the first message is the model's")
-
-
-def check_alternating(messages: Iterable[ClientMessage]) -> None:
-    """Raise MisplacedError if two messages from one side are neighbours, apart from system messages."""
+def check_sides(messages: Iterable[ClientMessage]) -> None:
+    """Raise MisplacedError if the first message is the model's, or two neighbours are from one side, apart from system
+    messages."""
     before = ""
     for message in messages:
+        if message.role == "assistant" and not before:
+            raise MisplacedError("the first message is the model's")
         if message.role == before:
             raise MisplacedError(f"two messages of role {before} in a row")
         before = message.role if message.role != "system" else before

@@ -7,10 +7,9 @@ same key.
 """
 
 import re
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
-from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -19,22 +18,14 @@ from msgspec import Raw, Struct
 
 from foldmark.core.events import Event
 from foldmark.core.request import Request, Stopped, Usage
+from foldmark.cost.spending import lifetime_of
 from foldmark.live.live_agent import AnyProgram, LiveAgent
-from foldmark.wires import lenient_json
+from foldmark.overlay.pieces import ClientMessage, PieceForm, SentMessage, decoded, key_of, text_of
+from foldmark.tokens.models import Model
 from foldmark.wires.parts import Part, TextMessage
 
 if TYPE_CHECKING:
     from foldmark.live.clients.weaving import Weaver
-
-_SURROGATE = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
-    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-)
-
-
-class MisplacedError(ValueError):
-    """A message that the provider refuses at its place: a call without its result, a result without its call, or a
-    system message that does not follow a user's."""
 
 
 class ClientBody(Struct):
@@ -69,27 +60,6 @@ class TypedPrompt(NamedTuple):
     joined: bool = False
 
 
-class ClientMessage(Struct, frozen=True, gc=False):
-    """A message without its cache marks: its role, its blocks as JSON, and its key. `calls` and `results` are the ids
-    of the tool calls that it makes and answers. `thinks` is True if it contains thinking."""
-
-    role: str
-    blocks: tuple[bytes, ...]
-    key: str
-    calls: tuple[str, ...] = ()
-    results: tuple[str, ...] = ()
-    thinks: bool = False
-
-
-class SentMessage(NamedTuple):
-    """A message with its bytes in the body, cache marks included. `alone` is True if the message before it has left, or
-    if the client sends both as one."""
-
-    raw: bytes
-    message: ClientMessage
-    alone: bool = False
-
-
 class ClientRequest(Struct, frozen=True):
     """A request: its target (path and query), its body, and its messages. They follow `body[begin]`, which is the
     bracket, or the comma after items that are no part of the conversation; their list ends before `end`. `texts` are
@@ -109,6 +79,11 @@ class ClientRequest(Struct, frozen=True):
         """The messages without their bytes."""
         return [each.message for each in self.sent]
 
+    def lifetime(self, model_named: Callable[[str], Model]) -> float | None:
+        """Return the seconds for which the provider keeps this request in its cache; None if that is not known."""
+        model = model_named(f"{self.dialect.provider}/{self.head.model}")
+        return lifetime_of(model, self.dialect.cache_asked(self))
+
     def with_messages(self, messages: Iterable[bytes]) -> bytes:
         """Return the body with these messages instead of its own."""
         held, before = b",".join(messages), self.body[: self.begin + 1]
@@ -127,23 +102,19 @@ class ClientAnswer(NamedTuple):
     blocks: tuple[bytes, ...] = ()
 
 
-class ClientDialect(ABC):
+class ClientDialect(PieceForm):
     """One wire, as clients speak it. `name` is its name, `dialect` the dialect of the events, `provider` the provider
-    of the models. `body` is the type of a body. `opening` is the message that is put first if the first one kept would
-    be an answer. `credentials` are the headers that Foldmark's own questions copy from the client.
+    of the models. `path` matches the path of the endpoint that answers. `body` is the type of a body. `credentials` are
+    the headers that Foldmark's own questions copy from the client.
 
     `agent` is the client: it knows what in its requests is its own. By default, that is any of the known agents."""
 
     name: ClassVar[str]
     dialect: ClassVar[str]
     provider: ClassVar[str]
+    path: ClassVar[re.Pattern[str]]
     body: ClassVar[type[ClientBody]] = ClientBody
-    opening: ClassVar[bytes]
     credentials: ClassVar[tuple[str, ...]]
-    weaves: ClassVar[bool] = False
-    """True if a text of Foldmark's own can be put before a provider's answer, and is told apart from it later."""
-    joins: ClassVar[bool] = False
-    """True if the client joins prompts that wait, and Foldmark's own text with the answer; see `parted`, `unwoven`."""
     steers: ClassVar[bool] = False
     """True if the client aborts an answer when a prompt is typed, and asks for the rest together with that prompt."""
     long_caches: ClassVar[tuple[tuple[bytes, re.Pattern[bytes], float], ...]] = ()
@@ -166,9 +137,9 @@ class ClientDialect(ABC):
 
     # Requests
 
-    @abstractmethod
     def reads(self, path: str) -> bool:
         """Return True if this is the path of the endpoint that answers."""
+        return self.path.fullmatch(path) is not None
 
     @abstractmethod
     def head(self, target: str, headers: Mapping[str, str], body: Any) -> RequestHead:
@@ -189,23 +160,6 @@ class ClientDialect(ABC):
         rest = iter(items)
         return [b",".join(islice(rest, many)) for many in self.grouped(items)]
 
-    @abstractmethod
-    def read(self, raw: bytes) -> ClientMessage:
-        """Read a message. Raises msgspec.MsgspecError."""
-
-    @abstractmethod
-    def blocks(self, raw: bytes) -> tuple[bytes, ...]:
-        """Return the blocks of a message with their cache marks."""
-
-    @abstractmethod
-    def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
-        """Return a message with these blocks instead of its own."""
-
-    @abstractmethod
-    def parts(self, message: ClientMessage) -> list[Part | None]:
-        """Return the content of each block, as the log records it; None for an empty block or one that the client
-        injected."""
-
     def told(self, message: ClientMessage) -> list[TextMessage | None]:
         """Return what the client itself wrote in each block of a user's message, as the log records it; None for any
         other block."""
@@ -215,14 +169,8 @@ class ClientDialect(ABC):
         return [_told(block) if part is None else None for part, block in parts]
 
     @abstractmethod
-    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
-        """Return the text that the person typed last in a user's message; None if anything but injected text follows
-        it."""
-
     def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
         """Return the texts that a person typed in a message of a user, of a tool or of the system, in order."""
-        found = self.prompt(message)
-        return [] if found is None else [found]
 
     def separated(self, sent: Sequence[SentMessage], is_command: Callable[[str], bool]) -> Sequence[SentMessage]:
         """Return messages in which each prompt that the client has joined with a command is a block of its own."""
@@ -265,66 +213,9 @@ class ClientDialect(ABC):
         """Return True for a block of an answer that is certainly Foldmark's own text."""
         return False
 
-    # Edited messages
-
-    @abstractmethod
-    def result_of(self, block: Mapping[str, Any]) -> str | None:
-        """Return the id of the call that a block answers; None for any other block."""
-
-    @abstractmethod
-    def placeholder(self, block: Mapping[str, Any], text: str) -> bytes:
-        """Return a tool result with `text` instead of its content. It keeps its cache mark."""
-
-    @abstractmethod
-    def notice(self, block: Mapping[str, Any], text: str) -> bytes:
-        """Return a text block in place of a tool result. It keeps its cache mark."""
-
-    @abstractmethod
-    def is_thinking(self, block: Mapping[str, Any]) -> bool:
-        """Return True for a block of thinking."""
-
-    def kept(self, blocks: Sequence[bytes], shown: Sequence[bool]) -> Sequence[bool]:
-        """Return, for each block of a message, True if it stays; `shown` is True for those that the context shows."""
-        return shown
-
     def binds(self, model: str) -> bool:
         """Return True if a model binds its thinking to what precedes it."""
         return False
-
-    def mark_of(self, raw: bytes) -> bytes | None:
-        """Return the newest cache mark of a message; None if it has none."""
-        return None
-
-    def marked(self, raw: bytes, mark: bytes) -> bytes | None:
-        """Return a message with a cache mark on its last block; None if that block cannot carry one, or has one."""
-        return None
-
-    def joined(self, found: Sequence[SentMessage]) -> list[SentMessage]:
-        """Return the messages in a form that the wire accepts after others have been removed between them."""
-        return list(found)
-
-    def check(self, messages: Sequence[ClientMessage]) -> None:
-        """Raise MisplacedError unless every result directly follows its call, every call has its result, and every
-        message stands where the wire allows it."""
-        open_calls: set[str] = set()
-        for message in messages:
-            if message.role == "assistant":
-                if open_calls and not message.results:
-                    raise MisplacedError(f"calls without a result: {len(open_calls)}")
-                open_calls = set(message.calls)
-            elif message.results:
-                if not set(message.results) <= open_calls:
-                    raise MisplacedError("a result without its call")
-                open_calls -= set(message.results)
-        if open_calls:
-            raise MisplacedError(f"calls without a result: {len(open_calls)}")
-
-    def check_blocks(self, message: ClientMessage) -> None:
-        """Raise MisplacedError if the wire refuses the blocks of a message."""
-        if not message.blocks:
-            raise MisplacedError(f"an empty message of role {message.role}")
-        if message.thinks and self.is_thinking(decoded(message.blocks[-1])):
-            raise MisplacedError("thinking without anything after it")
 
     @abstractmethod
     def messages_of(self, events: Iterable[Event]) -> list[bytes]:
@@ -355,15 +246,11 @@ class ClientDialect(ABC):
 
     @abstractmethod
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
-        """Return the media type and the body of an answer with the text `text`."""
+        """Return the media type and the body of an answer with the text `text`, which `answer` can read."""
 
     @abstractmethod
-    def reply_key(self, text: str) -> str:
-        """Return the key that the echo of such an answer will have."""
-
     def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> "Weaver":
-        """Return what puts a text of Foldmark's own before a provider's answer, if this wire `weaves`."""
-        raise NotImplementedError
+        """Return what puts a text of Foldmark's own before a provider's answer. It is told apart from that later."""
 
     def woven(self, answer: ClientAnswer, said: str) -> ClientAnswer | None:
         """Return an answer whose first block is the text that a `weaver` put before it; None if it has none."""
@@ -379,58 +266,23 @@ def _told(block: Mapping[str, Any]) -> TextMessage | None:
     return TextMessage("client", text) if isinstance(text, str) and text.strip() else None
 
 
-def key_of(role: str, blocks: Iterable[bytes]) -> str:
-    """Return the key of a message with these blocks."""
-    return blake2b(role.encode() + b"\0" + b"\n".join(blocks), digest_size=16).hexdigest()
+def contents_in(content: bytes, kind: str = "text") -> tuple[bytes, ...]:
+    """Return the content of a message as blocks; if it is a text, as one block of a `kind`."""
+    if content[:1] == b'"':
+        return (b'{"type":"%b","text":%b}' % (kind.encode(), content),)
+    return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
 
 
-def text_of(block: bytes) -> str:
-    """Return the text in a block; empty if it has none."""
-    text = decoded(block).get("text")
-    return text if isinstance(text, str) else ""
+def meaning_key(role: str, meaning: list[Any]) -> str:
+    """Return the key of a message with this meaning, regardless of the order of members and the form of numbers that a
+    client writes."""
+    return key_of(role, [msgspec.json.encode(_plain(meaning), order="sorted")])
 
 
-def typed_prompt(message: ClientMessage, is_injected: Callable[[str], bool]) -> TypedPrompt | None:
-    """Return the text that a person typed last in a user's message; None if anything but injected text follows it."""
-    # Prompts that were not answered precede the last one, as blocks of the same message.
-    for at in range(len(message.blocks) - 1, -1, -1):
-        block = decoded(message.blocks[at])
-        text = block.get("text")
-        if message.role != "user" or block.get("type", "text") != "text" or not isinstance(text, str):
-            return None
-        if not is_injected(text):
-            return TypedPrompt(at, text.strip())
-    return None
-
-
-def decoded(block: bytes) -> dict[str, Any]:
-    """Return a block as a dict; an empty one if the block is not a JSON object."""
-    try:
-        found = msgspec.json.decode(block)
-    except msgspec.DecodeError:  # a lone surrogate, or a number that is too big
-        found = lenient_json.decode(block)
-    return found if isinstance(found, dict) else {}
-
-
-def items_of(raw: bytes) -> list[bytes]:
-    """Return the items of a message, which are joined by commas. Raises msgspec.MsgspecError."""
-    whole = b"[" + raw + b"]"
-    try:
-        found = msgspec.json.decode(whole, type=list[Raw])
-    except msgspec.DecodeError:
-        found = msgspec.json.decode(without_surrogates(whole), type=list[Raw])
-    return list(map(bytes, found))
-
-
-def without_surrogates(text: bytes) -> bytes:
-    """Return JSON with each lone surrogate replaced by U+FFFD, as an escape of the same length."""
-    return _SURROGATE.sub(rb"\\ufffd", text)
-
-
-def plain(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Return a value with whole numbers written as in JavaScript (1.0 becomes 1)."""
     if isinstance(value, dict):
-        return {name: plain(each) for name, each in value.items()}
+        return {name: _plain(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [plain(each) for each in value]
+        return [_plain(each) for each in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value

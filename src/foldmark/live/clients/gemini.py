@@ -21,31 +21,20 @@ from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.gemini.contents import first_candidate, parse, parts_of
 from foldmark.live.clients import answers
-from foldmark.live.clients.checking import check_alternating, check_begun_by_user, check_directly_answered
-from foldmark.live.clients.dialect import (
-    ClientAnswer,
-    ClientBody,
-    ClientMessage,
-    ClientRequest,
-    RequestHead,
-    TypedPrompt,
-    decoded,
-    key_of,
-    plain,
-)
+from foldmark.live.clients.checking import check_directly_answered, check_sides
+from foldmark.live.clients.dialect import ClientAnswer, ClientBody, ClientRequest, RequestHead, TypedPrompt, meaning_key
 from foldmark.live.clients.joined_texts import JoiningClient
 from foldmark.live.clients.roles import RoleClient, RoleMessage
 from foldmark.live.clients.weaving import ContentsWeaver, Weaver
-from foldmark.text.queued import JOIN
+from foldmark.overlay.pieces import ClientMessage, decoded
 from foldmark.wires import gemini
 from foldmark.wires.gemini import CALL, RESPONSE
 from foldmark.wires.parts import Part
 
 _Part = Mapping[str, Any]
 
-_PATH = re.compile(r"(?P<models>/(?:v1beta|v1|v1alpha)/models/)(?P<model>[^/:]+):(?P<method>[a-zA-Z]+)")
-_METHODS = ("generateContent", "streamGenerateContent")
 _STREAMS = "streamGenerateContent"
+_PATH = re.compile(rf"(?P<models>/v1(?:beta|alpha)?/models/)(?P<model>[^/:]+):(?P<method>{_STREAMS}|generateContent)")
 
 _REFERENCED = "--- Content from referenced files ---"
 """The text that Gemini CLI puts behind a prompt before the files that it names."""
@@ -80,14 +69,11 @@ class GeminiClient(JoiningClient, RoleClient):
     """Requests and answers of `/v1beta/models/MODEL:generateContent` and `:streamGenerateContent`."""
 
     name = dialect = provider = "gemini"
+    path = _PATH
     body, message = _Body, _Message
     member, model = b"parts", "model"
     opening = b'{"role":"user","parts":[{"text":"%s"}]}' % CLIENT_OPENING.encode()
     credentials = ("x-goog-api-key", "authorization", "x-goog-user-project", "user-agent")
-
-    def reads(self, path: str) -> bool:
-        found = _PATH.fullmatch(path)
-        return found is not None and found["method"] in _METHODS
 
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
         found = _PATH.match(target)
@@ -110,8 +96,8 @@ class GeminiClient(JoiningClient, RoleClient):
             return ClientMessage("assistant", blocks, _answer_key(found), _ids(found, CALL), (), thinks)
         results = _ids(found, RESPONSE)
         # The client's injected text changes from run to run, and the client shortens old responses.
-        kept = [_meaning(block) for block in found if not self._is_injected(block)]
-        key = key_of("user", [msgspec.json.encode([*map(_identity, results), *filter(None, kept)], order="sorted")])
+        kept = [block for block in found if block and RESPONSE not in block and not self._is_injected(block)]
+        key = meaning_key("user", [*(["response", call_id] for call_id in results), *kept])
         return ClientMessage("user", blocks, key, (), results)
 
     def blocks_of(self, content: list[Raw]) -> tuple[bytes, ...]:
@@ -139,11 +125,7 @@ class GeminiClient(JoiningClient, RoleClient):
     def prompt(self, message: ClientMessage) -> TypedPrompt | None:
         texts = [str(decoded(block).get("text", "")).strip() for block in message.blocks]
         at = texts.index(_REFERENCED) - 1 if _REFERENCED in texts[1:] and message.role == "user" else -1
-        found = TypedPrompt(at, texts[at]) if at >= 0 else super().prompt(message)
-        return None if found is None else found._replace(joined=JOIN in found.text)
-
-    def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
-        return self.parted_prompts(message.blocks) or super().prompts(message)
+        return TypedPrompt(at, texts[at]) if at >= 0 else super().prompt(message)
 
     def as_divided(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
         return RoleClient.rewritten(self, raw, blocks)
@@ -164,8 +146,7 @@ class GeminiClient(JoiningClient, RoleClient):
 
     def check(self, messages: Sequence[ClientMessage]) -> None:
         check_directly_answered(messages)
-        check_begun_by_user(messages)
-        check_alternating(messages)
+        check_sides(messages)
 
     def blocks_for(self, event: Event, before: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         return gemini.parts_for(event, first=not before or CALL not in before[-1])
@@ -188,9 +169,6 @@ class GeminiClient(JoiningClient, RoleClient):
         head = request.head
         events = "sse" in parse_qs(request.target.partition("?")[2]).get("alt", [])
         return answers.written_contents(text, head.model, stream=head.stream, events=events)
-
-    def reply_key(self, text: str) -> str:
-        return _answer_key([{"text": text}])
 
     def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> Weaver:
         return ContentsWeaver(text, streamed=streamed)
@@ -237,17 +215,7 @@ def _id_of(found: Mapping[str, Any], place: int) -> str:
     return own
 
 
-def _identity(call_id: str) -> list[str]:
-    return ["response", call_id]
-
-
 def _answer_key(blocks: Sequence[_Part]) -> str:
     """Return the key of an answer: its text and its calls, without ids and signatures, which a client may invent."""
     text, calls = gemini.meaning(blocks)
-    said = [_INVISIBLE.sub("", text).strip(), plain(calls)]
-    return key_of("assistant", [msgspec.json.encode(said, order="sorted")])
-
-
-def _meaning(block: Mapping[str, Any]) -> Any:
-    """Return the value that distinguishes a part of a user's message from others; None for a response."""
-    return None if RESPONSE in block else plain(dict(block))
+    return meaning_key("assistant", [_INVISIBLE.sub("", text).strip(), calls])

@@ -7,13 +7,13 @@ left out like any other block. `united` joins the remaining prompts again.
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, SentMessage, TypedPrompt, decoded
+from foldmark.live.clients.dialect import ClientAnswer, ClientDialect, TypedPrompt
 from foldmark.live.clients.weaving import BEHIND
+from foldmark.overlay.pieces import ClientMessage, SentMessage, decoded
 from foldmark.text import queued
 from foldmark.wires.parts import TextMessage
 
@@ -30,18 +30,13 @@ def parted(block: bytes, is_command: Callable[[str], bool]) -> list[bytes]:
     return [msgspec.json.encode({**found, "text": text, _MARK: True}) for text in texts]
 
 
-def is_parted(block: Any) -> bool:
-    """Return True for one of the prompts of `parted`."""
-    return _MARK in block
-
-
 def united(blocks: Iterable[bytes]) -> list[bytes]:
     """Return blocks as the client sends them."""
     made: list[bytes] = []
     texts: list[str] = []
     for raw in blocks:
         block = decoded(raw) if _MARK.encode() in raw else {}
-        if not is_parted(block):
+        if _MARK not in block:
             made.append(raw)
             texts = []
             continue
@@ -81,8 +76,6 @@ def _behind(text: str, own: str) -> str | None:
 class JoiningClient(ClientDialect):
     """A wire whose clients join texts."""
 
-    joins = weaves = True
-
     @abstractmethod
     def as_divided(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
         """Return a message with these blocks, some of which may be parts of one text."""
@@ -90,14 +83,27 @@ class JoiningClient(ClientDialect):
     def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
         return self.as_divided(raw, united(blocks))
 
-    def parted_prompts(self, blocks: Iterable[bytes]) -> list[TypedPrompt]:
-        """Return the prompts among the blocks of a message that the client has joined to one text."""
-        found = enumerate(map(decoded, blocks))
-        return [TypedPrompt(at, block["text"].strip(), queued=True) for at, block in found if is_parted(block)]
+    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
+        """Return the text that the person typed last in a user's message; None if anything but injected text follows
+        it."""
+        # Prompts that were not answered precede the last one, as blocks of the same message.
+        for at in range(len(message.blocks) - 1, -1, -1):
+            block = decoded(message.blocks[at])
+            text = block.get("text")
+            if message.role != "user" or block.get("type", "text") != "text" or not isinstance(text, str):
+                return None
+            if not self.agent.is_injected(text):
+                return TypedPrompt(at, text.strip())
+        return None
+
+    def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
+        found, last = enumerate(map(decoded, message.blocks)), self.prompt(message)
+        parted = [TypedPrompt(at, block["text"].strip(), queued=True) for at, block in found if _MARK in block]
+        return parted or ([] if last is None else [last._replace(joined=queued.JOIN in last.text)])
 
     def parted(self, sent: SentMessage, is_command: Callable[[str], bool]) -> SentMessage:
         typed = self.prompt(sent.message)
-        if typed is None or not typed.joined:
+        if typed is None or queued.JOIN not in typed.text:
             return sent
         blocks = list(sent.message.blocks)
         blocks[typed.block : typed.block + 1] = parted(blocks[typed.block], is_command)

@@ -18,29 +18,26 @@ from foldmark.core.assembly.eviction import CLIENT_OPENING
 from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.openai.responses import parse
+from foldmark.dialects.openai.stream import ResponseReader
 from foldmark.live.clients import answers
 from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
     ClientDialect,
-    ClientMessage,
     ClientRequest,
     RequestHead,
-    SentMessage,
     TypedPrompt,
-    decoded,
-    items_of,
-    key_of,
-    plain,
+    contents_in,
+    meaning_key,
 )
 from foldmark.live.clients.weaving import ResponseWeaver, Weaver
+from foldmark.overlay.pieces import ClientMessage, SentMessage, decoded, items_of, key_of
 from foldmark.text import queued
 from foldmark.wires import responses
 from foldmark.wires.lenient_json import as_text, objects_in
 from foldmark.wires.parts import Part, TextMessage
 from foldmark.wires.responses import call_of, is_made, is_output, kind_of
 
-_PATH = re.compile(r"(?:/v1)?/responses")
 _REPLY = "msg_foldmark_"
 """Prefix of the ids of Foldmark's own answers; Codex sends the id again with the answer."""
 
@@ -61,6 +58,7 @@ class ResponsesClient(ClientDialect):
 
     name = provider = "openai_responses"
     dialect = "openai"
+    path = re.compile(r"(?:/v1)?/responses")
     body = _Body
     opening = msgspec.json.encode(responses.asked(CLIENT_OPENING))
     credentials = (
@@ -74,12 +72,9 @@ class ResponsesClient(ClientDialect):
         "version",
         "x-openai-internal-codex-responses-lite",
     )
-    groups = steers = weaves = True
+    groups = steers = True
     long_caches = LONG_CACHES
     passing = responses.PASSING
-
-    def reads(self, path: str) -> bool:
-        return _PATH.fullmatch(path) is not None
 
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
         # For newer models, the tools are an item.
@@ -113,7 +108,7 @@ class ResponsesClient(ClientDialect):
             return _with_contents(items[0], list(blocks))
         if all(map(is_output, map(decoded, items))):
             # Outputs that became user texts go after the other outputs, which must directly follow their calls.
-            ordered: list[bytes] = sorted(blocks, key=_is_text)
+            ordered: list[bytes] = sorted(blocks, key=lambda item: kind_of(decoded(item)) == responses.MESSAGE)
             return b",".join(ordered)
         return b",".join(blocks)
 
@@ -124,13 +119,6 @@ class ResponsesClient(ClientDialect):
         if message.role == "user":
             return [None if self._is_injected(block) else _part_of_user(block) for block in found]
         return list(map(responses.recorded, found))
-
-    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
-        block = decoded(message.blocks[-1]) if message.role == "user" and message.blocks else {}
-        text = block.get("text")
-        if not isinstance(text, str) or self.agent.is_injected(text):
-            return None
-        return TypedPrompt(len(message.blocks) - 1, text.strip())
 
     def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
         texts = [decoded(block).get("text") for block in message.blocks] if message.role == "user" else []
@@ -187,7 +175,7 @@ class ResponsesClient(ClientDialect):
         return self.messages_in(items)
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
-        found = answers.read_answer(lambda: answers.response_in(body, streamed=streamed), parse)
+        found = answers.answer_in(body, ResponseReader(""), ResponseReader.response, parse, streamed=streamed)
         if found is None:
             return None
         items, model = objects_in(found.body["output"]), str(found.body.get("model", ""))
@@ -205,9 +193,6 @@ class ResponsesClient(ClientDialect):
 
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         return answers.written_response(text, self._id(text, request), request.head.model, stream=request.head.stream)
-
-    def reply_key(self, text: str) -> str:
-        return _key("assistant", [responses.answered(text)])
 
     def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> Weaver:
         return ResponseWeaver(text, self._id(text, request), streamed=streamed)
@@ -236,10 +221,6 @@ def _group(item: bytes) -> str | None:
     return "made" if is_made(found) else "outputs" if is_output(found) else None
 
 
-def _is_text(item: bytes) -> bool:
-    return kind_of(decoded(item)) == responses.MESSAGE
-
-
 def _role(items: Sequence[Mapping[str, Any]]) -> str:
     if any(map(is_made, items)):
         return "assistant"
@@ -257,9 +238,7 @@ def _is_spoken(items: Sequence[Mapping[str, Any]]) -> bool:
 def _contents_of(item: bytes) -> tuple[bytes, ...]:
     """Return the parts of a message from a user or the developer as JSON."""
     content = bytes(msgspec.json.decode(item, type=dict[str, Raw]).get("content", b"[]"))
-    if content[:1] == b'"':
-        return (b'{"type":"%b","text":%b}' % (responses.INPUT_TEXT.encode(), content),)
-    return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
+    return contents_in(content, responses.INPUT_TEXT)
 
 
 def _with_contents(item: bytes, parts: Sequence[bytes]) -> bytes:
@@ -279,5 +258,4 @@ def _part_of_user(part: Mapping[str, Any]) -> Part:
 
 def _key(role: str, items: Iterable[Mapping[str, Any]]) -> str:
     """Return the key of a message with these items, which is the same for an answer and its echo."""
-    meanings = [plain(meaning) for item in items if (meaning := responses.meaning(item))]
-    return key_of(role, [msgspec.json.encode(meanings, order="sorted")])
+    return meaning_key(role, [meaning for item in items if (meaning := responses.meaning(item))])

@@ -16,33 +16,29 @@ from foldmark.core.assembly.eviction import CLIENT_OPENING
 from foldmark.core.events import Event
 from foldmark.core.request import Request
 from foldmark.dialects.openai.chat import parse
+from foldmark.dialects.openai.stream import CompletionReader
 from foldmark.live.clients import answers, queued_blocks
 from foldmark.live.clients.checking import check_directly_answered
 from foldmark.live.clients.dialect import (
     ClientAnswer,
     ClientBody,
-    ClientMessage,
     ClientRequest,
     RequestHead,
-    SentMessage,
     TypedPrompt,
-    decoded,
-    items_of,
-    key_of,
-    plain,
-    typed_prompt,
+    contents_in,
+    meaning_key,
 )
 from foldmark.live.clients.joined_texts import JoiningClient
 from foldmark.live.clients.openai import LONG_CACHES
 from foldmark.live.clients.weaving import CompletionWeaver, Weaver
-from foldmark.text.queued import JOIN, received
+from foldmark.overlay.pieces import ClientMessage, SentMessage, decoded, items_of
+from foldmark.text.queued import received
 from foldmark.wires import chat
 from foldmark.wires.lenient_json import as_text, objects_in
 from foldmark.wires.parts import Part
 
 Item = Mapping[str, Any]
 
-_PATH = re.compile(r"(?:/[^?]*)?/chat/completions")
 _SYSTEM = ("system", "developer")
 
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
@@ -60,6 +56,7 @@ class ChatClient(JoiningClient):
     """Requests and answers of `/chat/completions`."""
 
     name = dialect = provider = "openai"
+    path = re.compile(r"(?:/[^?]*)?/chat/completions")
     long_caches = LONG_CACHES
     body = _Body
     opening = b'{"role":"user","content":"%s"}' % CLIENT_OPENING.encode()
@@ -73,9 +70,6 @@ class ChatClient(JoiningClient):
         "user-agent",
     )
     groups = True
-
-    def reads(self, path: str) -> bool:
-        return _PATH.fullmatch(path) is not None
 
     def head(self, target: str, headers: Mapping[str, str], body: _Body) -> RequestHead:
         formed = "json" in str((body.response_format or {}).get("type"))
@@ -98,11 +92,10 @@ class ChatClient(JoiningClient):
         found = list(map(decoded, blocks))
         if role == "assistant":
             calls = tuple(chat.read_call(each).call_id for each in found if chat.is_call(each))
-            return ClientMessage(role, blocks, _answer_key(found), calls)
+            return ClientMessage(role, blocks, meaning_key(role, chat.meaning(found)), calls)
         results = tuple(call for each in found if (call := self.result_of(each)) is not None)
-        kept = [plain({name: value for name, value in each.items() if name not in _MARKS}) for each in found]
-        key = key_of(role, [msgspec.json.encode(kept, order="sorted")])
-        return ClientMessage(role, blocks, key, (), results)
+        kept = [{name: value for name, value in each.items() if name not in _MARKS} for each in found]
+        return ClientMessage(role, blocks, meaning_key(role, kept), (), results)
 
     def blocks(self, raw: bytes) -> tuple[bytes, ...]:
         return _blocks(items_of(raw))
@@ -121,10 +114,6 @@ class ChatClient(JoiningClient):
         read = readers.get(message.role)
         return [None if read is None else read(block) for block in found]
 
-    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
-        found = typed_prompt(message, self.agent.is_injected)
-        return None if found is None else found._replace(joined=JOIN in found.text)
-
     def prompts(self, message: ClientMessage) -> list[TypedPrompt]:
         if message.role != "user":
             return []
@@ -132,7 +121,7 @@ class ChatClient(JoiningClient):
         behind = [
             TypedPrompt(at, own.strip(), queued=True) for at, text in texts if (own := received(text)) is not None
         ]
-        return behind or self.parted_prompts(message.blocks) or super().prompts(message)
+        return behind or super().prompts(message)
 
     def result_of(self, block: Item) -> str | None:
         return chat.call_of(block)
@@ -172,7 +161,7 @@ class ChatClient(JoiningClient):
         return self.messages_in(list(map(msgspec.json.encode, items)))
 
     def answer(self, body: bytes, *, streamed: bool) -> ClientAnswer | None:
-        found = answers.read_answer(lambda: answers.completion_in(body, streamed=streamed), parse)
+        found = answers.answer_in(body, CompletionReader(""), CompletionReader.completion, parse, streamed=streamed)
         choices = [] if found is None else objects_in(found.body.get("choices"))
         if found is None or not choices:  # an error can come as an answer
             return None
@@ -189,9 +178,6 @@ class ChatClient(JoiningClient):
 
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
         return answers.written_completion(text, "chatcmpl-foldmark", request.head.model, stream=request.head.stream)
-
-    def reply_key(self, text: str) -> str:
-        return _answer_key([{"type": "text", "text": text}])
 
     def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> Weaver:
         return CompletionWeaver(text, streamed=streamed)
@@ -233,19 +219,14 @@ def _blocks(items: Sequence[bytes]) -> tuple[bytes, ...]:
 
 
 def _contents(content: bytes) -> tuple[bytes, ...]:
-    if content in (b"null", b'""'):
-        return ()
-    if content[:1] == b'"':
-        return (b'{"type":"text","text":' + content + b"}",)
-    return tuple(map(bytes, msgspec.json.decode(content, type=list[Raw])))
+    return () if content in (b"null", b'""') else contents_in(content)
 
 
 def _with_blocks(item: bytes, blocks: Sequence[bytes]) -> bytes:
     """Return a message with these blocks instead of its own. Its other members stay, such as its thinking."""
     members = msgspec.json.decode(item, type=dict[str, Raw])
-    found = list(map(decoded, blocks))
-    calls = [block for block, each in zip(blocks, found, strict=True) if chat.is_call(each)]
-    said = [block for block, each in zip(blocks, found, strict=True) if not chat.is_call(each)]
+    calls = [block for block in blocks if chat.is_call(decoded(block))]
+    said = [block for block in blocks if not chat.is_call(decoded(block))]
     if "refusal" in members and said and decoded(said[-1]).get("type") == "refusal":
         members["refusal"] = Raw(bytes(msgspec.json.decode(said.pop(), type=dict[str, Raw])["refusal"]))
     else:
@@ -266,12 +247,8 @@ def _with_blocks(item: bytes, blocks: Sequence[bytes]) -> bytes:
 def _merged(before: bytes, after: bytes) -> bytes | None:
     """Return two messages of a user or of a model as one; None if they cannot be merged."""
     first, second = items_of(before), items_of(after)
-    if (
-        len(first) != 1
-        or len(second) != 1
-        or _role(first) != _role(second)
-        or _role(first) not in ("user", "assistant")
-    ):
+    roles = _role(first), _role(second)
+    if len(first) != 1 or len(second) != 1 or roles not in (("user", "user"), ("assistant", "assistant")):
         return None
     plainly = {name for name, value in decoded(first[0]).items() if value} <= {"role", "content"}
     contents = [msgspec.json.decode(each[0], type=dict[str, Raw]).get("content", b"null") for each in (first, second)]
@@ -284,15 +261,3 @@ def _merged(before: bytes, after: bytes) -> bytes | None:
     else:
         members["content"] = Raw(b"[" + b",".join(part for each in contents for part in _contents(bytes(each))) + b"]")
     return msgspec.json.encode(members)
-
-
-def _answer_key(blocks: Iterable[Item]) -> str:
-    """Return the key of an answer: its text and its calls, without its thinking, which clients may leave out."""
-    texts, calls = list[str](), list[Any]()
-    for block in blocks:
-        if chat.is_call(block):
-            part = chat.read_call(block)
-            calls.append([part.call_id, part.name, plain(part.args)])
-        else:
-            texts.append(chat.text_in(block) or "")
-    return key_of("assistant", [msgspec.json.encode(["".join(texts).strip(), calls], order="sorted")])

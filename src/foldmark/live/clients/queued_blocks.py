@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from foldmark.live.clients.dialect import decoded
+from foldmark.overlay.pieces import decoded
 from foldmark.text import queued
 from foldmark.text.queued import TextPart
 from foldmark.wires.parts import TextMessage
@@ -29,8 +29,9 @@ def divided(role: str, blocks: Sequence[bytes]) -> tuple[bytes, ...]:
     made: list[bytes] = []
     for at, (raw, block) in enumerate(zip(blocks, found, strict=True)):
         parts = list(_parts(block)) if role == "system" or (role == "user" and at == last) else []
+        divides = len(parts) > 1 or any(part.get("type") == PROMPT for part in parts)
         try:
-            made += [raw] if len(parts) < 2 and not _is_prompt(parts) else map(msgspec.json.encode, parts)
+            made += map(msgspec.json.encode, parts) if divides else [raw]
         except UnicodeEncodeError:  # a lone surrogate
             made.append(raw)
     return tuple(made)
@@ -68,10 +69,6 @@ def prompt_of(block: dict[str, Any]) -> str | None:
     """Return the queued prompt that a block of a user or of the system holds; None for any other block."""
     text = block.get("text")
     return queued.unwrapped(text.strip("\n")) if isinstance(text, str) else None
-
-
-def _is_prompt(parts: Sequence[dict[str, Any]]) -> bool:
-    return len(parts) == 1 and parts[0]["type"] == PROMPT
 
 
 def _parts(block: dict[str, Any]) -> Iterator[dict[str, Any]]:

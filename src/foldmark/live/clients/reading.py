@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
 
-from foldmark.live.clients.dialect import ClientDialect, ClientRequest, SentMessage, without_surrogates
+from foldmark.live.clients.dialect import ClientDialect, ClientRequest
+from foldmark.overlay.pieces import SentMessage, without_surrogates
 
 _REMEMBERED = 8
 
@@ -23,7 +24,7 @@ class RequestReader:
     def read(self, dialect: ClientDialect, target: str, headers: Mapping[str, str], body: bytes) -> ClientRequest:
         """Read a request. Raises ValueError (which includes msgspec's errors) for a body with another structure."""
         candidates = [(_shared(each, body), each.texts) for each in self._newest if each.dialect is dialect]
-        (begin, at, sent), texts = max(candidates, key=_place, default=((0, 0, ()), frozenset()))
+        (begin, at, sent), texts = max(candidates, key=lambda found: found[0][1], default=((0, 0, ()), frozenset()))
         # The rest is a valid body: everything before the messages, then the remaining messages.
         rest = body[: begin + 1] + body[at:] if sent else body
         whole, text = _read_body(dialect, rest)
@@ -90,7 +91,3 @@ def _shared(before: ClientRequest, body: bytes) -> tuple[int, int, tuple[SentMes
         shared -= 1  # the items after it may belong to the last message
         at -= len(before.sent[shared].raw) + 1
     return before.begin, at, before.sent[:shared]
-
-
-def _place(found: tuple[tuple[int, int, tuple[SentMessage, ...]], frozenset[bytes]]) -> int:
-    return found[0][1]

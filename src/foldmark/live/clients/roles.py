@@ -8,14 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.core.events import Event
-from foldmark.live.clients.dialect import (
-    ClientDialect,
-    ClientMessage,
-    SentMessage,
-    TypedPrompt,
-    typed_prompt,
-    without_surrogates,
-)
+from foldmark.live.clients.dialect import ClientDialect
+from foldmark.overlay.pieces import SentMessage, without_surrogates
 
 
 class RoleClient(ClientDialect):
@@ -55,9 +49,6 @@ class RoleClient(ClientDialect):
 
     def rewritten(self, raw: bytes, blocks: Iterable[bytes]) -> bytes:
         return self.written(self.split(raw)[0], blocks)
-
-    def prompt(self, message: ClientMessage) -> TypedPrompt | None:
-        return typed_prompt(message, self.agent.is_injected)
 
     def joined(self, found: Sequence[SentMessage]) -> list[SentMessage]:
         joined: list[SentMessage] = []

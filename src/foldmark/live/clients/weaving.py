@@ -5,13 +5,14 @@ content; only the numbers of its blocks or items change.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Raw
 
 from foldmark.dialects.gemini.contents import first_candidate, parts_of
 from foldmark.live.clients.answers import named_event, text_block_events, text_item, text_item_events
+from foldmark.wires.lenient_json import objects_in
 
 Members = dict[str, Raw]
 
@@ -109,41 +110,11 @@ class ResponseWeaver(Weaver):
         return {**body, "output": _after(self._item, body["output"])}
 
 
-class CompletionWeaver(Weaver):
-    """OpenAI's Chat Completions: at the beginning of the text of the answer."""
+class TextWeaver(Weaver):
+    """A wire whose client would join two texts: the text is put into the first chunk of the answer that has a place for
+    it. A stream has chunks without a name, and `blank` behind each."""
 
-    _said = False
-
-    def end(self) -> bytes:
-        rest, self._waiting = self._waiting, b""
-        try:
-            found = msgspec.json.decode(rest) if rest and not self._streamed else None
-        except msgspec.DecodeError:
-            return rest
-        return msgspec.json.encode(found) if self._add(found, "message") else rest
-
-    def _changed(self, event: bytes) -> bytes:
-        try:
-            chunk = msgspec.json.decode(event.strip().removeprefix(b"data:"))
-        except msgspec.DecodeError:
-            return event
-        return b"data: " + msgspec.json.encode(chunk) + b"\n\n" if self._add(chunk, "delta") else event
-
-    def _add(self, chunk: Any, member: str) -> bool:
-        """Put the text into the first chunk of the answer. Return True if this was done."""
-        choices = chunk.get("choices") if isinstance(chunk, dict) and not self._said else None
-        for choice in choices if isinstance(choices, list) else ():
-            made = choice.get(member) if isinstance(choice, dict) and choice.get("index") in (0, None) else None
-            if isinstance(made, dict):
-                made["content"] = self.text + BEHIND + (made.get("content") or "")
-                self._said = True
-        return choices is not None and self._said
-
-
-class ContentsWeaver(Weaver):
-    """Gemini's generateContent: at the beginning of the first text, which keeps its signature, or before a call. The
-    client would join two texts, and lose the signature of the second one."""
-
+    blank: ClassVar[bytes] = b"\n\n"
     _said = False
 
     def end(self) -> bytes:
@@ -155,19 +126,48 @@ class ContentsWeaver(Weaver):
         except msgspec.DecodeError:
             return rest
         for each in found if isinstance(found, list) else [found]:
-            self._add(each)
-        return msgspec.json.encode(found)
+            self._weave(each)
+        return msgspec.json.encode(found) if self._said else rest
 
     def _changed(self, event: bytes) -> bytes:
         try:
             chunk = msgspec.json.decode(event.strip().removeprefix(b"data:"))
         except msgspec.DecodeError:
             return event
-        return b"data: " + msgspec.json.encode(chunk) + b"\r\n\r\n" if self._add(chunk) else event
+        return b"data: " + msgspec.json.encode(chunk) + self.blank if self._weave(chunk) else event
 
-    def _add(self, chunk: Any) -> bool:
-        """Put the text into a chunk of the answer that has a place for it. Return True if this was done."""
-        if self._said or not isinstance(chunk, dict) or not chunk.get("candidates"):
+    def _weave(self, chunk: Any) -> bool:
+        """Put the text into a chunk. Return True if this was done."""
+        if self._said or not isinstance(chunk, dict):
+            return False
+        self._said = self.put(chunk)
+        return self._said
+
+    def put(self, chunk: dict[str, Any]) -> bool:
+        """Put the text into a chunk. Return False if that has no place for it."""
+        raise NotImplementedError
+
+
+class CompletionWeaver(TextWeaver):
+    """OpenAI's Chat Completions: at the beginning of the text of the answer."""
+
+    def put(self, chunk: dict[str, Any]) -> bool:
+        member = "delta" if self._streamed else "message"
+        first = [each for each in objects_in(chunk.get("choices")) if each.get("index") in (0, None)]
+        made = objects_in([each.get(member) for each in first])
+        for each in made:
+            each["content"] = self.text + BEHIND + (each.get("content") or "")
+        return bool(made)
+
+
+class ContentsWeaver(TextWeaver):
+    """Gemini's generateContent: at the beginning of the first text, which keeps its signature, or before a call. The
+    client would lose the signature of a second text."""
+
+    blank = b"\r\n\r\n"
+
+    def put(self, chunk: dict[str, Any]) -> bool:
+        if not chunk.get("candidates"):
             return False
         candidate = first_candidate(chunk)
         parts = list(parts_of(candidate))
@@ -181,7 +181,6 @@ class ContentsWeaver(Weaver):
             parts.insert(at, {"text": own})
         content = candidate.get("content") or {"role": "model"}
         chunk["candidates"] = [{**candidate, "content": {**content, "parts": parts}}, *chunk["candidates"][1:]]
-        self._said = True
         return True
 
 

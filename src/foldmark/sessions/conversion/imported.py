@@ -6,7 +6,7 @@ appended are the person's own.
 """
 
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,8 +18,7 @@ from foldmark.core.agents import is_uuid
 from foldmark.core.events import Event
 from foldmark.core.records import IMPORTED_LINE
 from foldmark.core.segments import END, Segment, Segments, normal
-from foldmark.formats.chain import leaf_at_end
-from foldmark.formats.messages import NOWHERE, Leaf, RecordEntry, record_key
+from foldmark.formats.messages import RecordEntry
 from foldmark.formats.places import session_path
 from foldmark.formats.session_file import SessionFile
 from foldmark.formats.session_format import SessionFormat
@@ -54,12 +53,10 @@ class ImportRecord(Struct, frozen=True, kw_only=True):
 
     `session` is the session's identity (`identity`). `size`, `lines` and `digest` describe the part of the file that
     was read: its number of bytes, its number of lines, and a digest of the bytes. `begin` is the first event that the
-    import may have appended. `tips` are the records that the next record of the active chain may continue. `carried` is
-    the state of the index. `hidden` are inactive groups that left the context, each with the operation that removed it
-    (0: it was not in the context). `back` are groups that returned. `open` maps calls at the end, which may still get a
-    result, and an answer that may go on, to the hidden groups that return then. `evicted` are the results
-    that imports evicted, because the client sends a placeholder, each with the operation. `file` is the absolute path
-    of the file, "" in older records. `measured` is what the reported usage has told so far, None in older records.
+    import may have appended. `hidden` are inactive groups that left the context, each with the operation that removed
+    it (0: it was not in the context). `back` are groups that returned. `evicted` are the results that imports evicted,
+    because the client sends a placeholder, each with the operation. `file` is the absolute path of the file, "" in
+    older records. `measured` is what the reported usage has told so far, None in older records.
     """
 
     source: str
@@ -68,11 +65,8 @@ class ImportRecord(Struct, frozen=True, kw_only=True):
     lines: int
     digest: str
     begin: int
-    tips: tuple[str, ...] = ()
-    carried: dict[str, Any] = {}
     hidden: tuple[tuple[int, int], ...] = ()
     back: tuple[int, ...] = ()
-    open: dict[str, tuple[int, ...]] = {}
     evicted: tuple[tuple[int, int], ...] = ()
     file: str = ""
     measured: Measured | None = None
@@ -109,11 +103,6 @@ class ImportedSession:
                 else:
                     own[at] = line  # changed by a later import
         return found
-
-    @property
-    def keys_with_messages(self) -> frozenset[bytes]:
-        """The keys of the lines with messages."""
-        return frozenset(key for key, lines in self.lines.items() if any(line.length for line in lines))
 
     @cached_property
     def hidden(self) -> dict[int, int]:
@@ -170,14 +159,6 @@ def packed(key: bytes, line: ImportedLine) -> bytes:
     return IMPORTED_LINE.pack(key, line.first, line.length, line.first - line.group)
 
 
-def model_of(agent: Agent) -> str | None:
-    """Return the model of the newest usage that was imported into a conversation; None if there is none."""
-    with agent.reading() as (moment, at):
-        newest = selections.recent(moment, "usage", agent.id, at.last, 1)
-    model = (newest[0].data or {}).get("model") if newest else None
-    return model if isinstance(model, str) else None
-
-
 def record_import(agent: Agent, note: ImportRecord, lines: bytes | bytearray, time: datetime | None) -> None:
     """Record an import. `lines` are all of its lines, `packed`."""
     listed = b2a_base64(lines, newline=False).decode()
@@ -209,81 +190,3 @@ def identity(session: SessionFile, kept: SessionFormat) -> str:
 
 _HEAD = 1000
 """Maximum number of lines to search for an identity."""
-
-
-def tips(entries: Iterable[RecordEntry], before: Iterable[str]) -> tuple[str, ...]:
-    """Return the records at the end of the active chain: the last message, and the records after it.
-
-    `before` are the tips of the lines before these.
-    """
-    found = dict.fromkeys(before)
-    for entry in entries:
-        if entry.side is not None or entry.uuid is None:
-            if entry.side is None and entry.role:
-                found = {}
-        elif entry.role:
-            found = {entry.uuid: None}
-        elif entry.parent is None or entry.parent in found:
-            found[entry.uuid] = None
-    return tuple(found)
-
-
-def only_continues(
-    entries: Iterable[RecordEntry],
-    note: ImportRecord,
-    imported: ImportedSession,
-    carried: dict[str, Any],
-    *,
-    linked: bool,
-) -> bool:
-    """Return True if new lines only continue the active chain and so leave everything before them unchanged.
-
-    `carried` is the state of the index after these lines. `behind` in it says that the active chain does not end with
-    the newest message, and `leaf` names a leaf below the newest message, which the next message has to continue.
-    """
-    if note.carried.get("all_side") != carried.get("all_side") or note.carried.get("behind"):
-        return False
-    own: dict[str, str | None] = {}
-    newest: str | None = None
-    has_message = False
-    calls: set[str] = set()
-    entries = list(entries)
-    for entry in entries:
-        if entry.compacts or entry.preserved or entry.rewinds or entry.boundary or entry.leaf == NOWHERE:
-            return False
-        if not linked or entry.side is not None:
-            continue
-        if entry.parent is not None and entry.parent not in own:
-            continues = entry.parent in note.tips and not has_message
-            if not continues and (entry.chained or record_key(entry.parent.encode()) in imported.lines):
-                return False
-        if entry.parent is None and entry.chained and entry.uuid is not None:
-            return False  # it begins another chain
-        if entry.uuid is not None:
-            own[entry.uuid] = entry.parent
-        newest = entry.uuid if entry.role else newest
-        has_message |= entry.role is not None
-        if entry.message_id in note.open:
-            return False  # the answer goes on, so its thinking is sent
-        calls.update(entry.calls)
-        if any(call not in calls and (call not in note.open or calls) for call in entry.results):
-            return False  # a result that was recorded late, or whose call is sent already
-    before = Leaf(carried.pop("leaf", None))
-    leaf = leaf_at_end(entries, before)
-    if leaf.uuid is None or leaf.uuid == (newest or next(iter(note.tips), None)):
-        return True
-    if leaf.pinned:
-        return False
-    if leaf.uuid in note.tips if not has_message else newest in _upwards(leaf.uuid, own):
-        carried["leaf"] = leaf.uuid
-        return True
-    return leaf.uuid in _upwards(newest, own)
-
-
-def _upwards(at: str | None, parents: Mapping[str, str | None]) -> list[str]:
-    """Return the uuids from a record upwards, up to the first that has no known parent."""
-    found: dict[str, None] = {}
-    while at is not None and at not in found:
-        found[at] = None
-        at = parents.get(at)
-    return list(found)

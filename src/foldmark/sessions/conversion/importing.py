@@ -11,11 +11,9 @@ context as by `/context drop`, so `/restore` brings them back. A compaction is r
 
 A session that was imported before continues in its conversation (`imported`):
 
-- If the file still begins with the bytes read before, only later bytes are read, provided that they continue the active
-  chain.
-- Otherwise (after a step back in the client, after a compaction, or for another file of the same session) all records
-  are indexed and compared by uuid or, without one, by their whole content. New records are appended. Inactive ones
-  leave the context by an operation that can be restored.
+- All records are indexed and compared by uuid or, without one, by their whole content. New records are appended, and
+  only these are reread. Inactive ones leave the context by an operation that can be restored, and return with another
+  one.
 - If the file lacks an imported active message, the two have diverged, and nothing is written.
 
 The person's own changes stay: an import changes nothing already imported, and new turns follow the person's own.
@@ -23,17 +21,16 @@ The person's own changes stay: an import changes nothing already imported, and n
 
 import os
 from collections import Counter
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from foldmark.core.agents import is_uuid
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import Progress
 from foldmark.core.wording import count, one_line
-from foldmark.formats.chain import plan
+from foldmark.formats.chain import PlannedTurn, plan
 from foldmark.formats.messages import RecordEntry
 from foldmark.formats.places import recognize, session_path
 from foldmark.formats.session_file import Broken, SessionFile, SessionFileError, SessionRecord
@@ -45,7 +42,7 @@ from foldmark.sending.status import learn
 from foldmark.sessions.conversion import imported as imports
 from foldmark.sessions.conversion.imported import ImportedLine, ImportedSession, ImportRecord
 from foldmark.sessions.conversion.measured import Measured
-from foldmark.sessions.conversion.writer import ContextMeter, ImportReport, ImportWriter
+from foldmark.sessions.conversion.writer import ContextMeter, ImportReport, ImportWriter, is_sent
 from foldmark.tokens.counting import BytesRuler, ruler
 
 
@@ -95,13 +92,13 @@ class _Import:
         agent.context()  # includes events that others have appended since
         self._session, self._format, self._identity, self._agent = session, kept, identity, agent
         self._meter = ContextMeter(session.size, progress)
-        self._imported, self._carried = ImportedSession(agent), dict[str, Any]()
+        self._imported = ImportedSession(agent)
         self._report = ImportReport(agent.name or agent.id, agent.id, again=self._imported.newest is not None)
 
     def begin(self) -> ImportReport:
         """Import into a new conversation."""
         entries = self._index()
-        self._write(entries, None, {})
+        self._write(entries, {})
         if not any(entry.role for entry in entries):
             raise SessionFileError(f"{self._session.label} holds no message to import; nothing was written")
         return self._report
@@ -111,51 +108,33 @@ class _Import:
         imported, session = self._imported, self._session
         newest = imported.newest
         assert newest is not None
-        sizes = sorted({note.size for _, note in imported.notes if note.size <= session.size})
-        digests = dict(zip(sizes, session.digests(*sizes), strict=True))
-        if any(note.size == session.size and note.digest == digests[note.size] for _, note in imported.notes):
+        (whole,) = session.digests(session.size)
+        if any((note.size, note.digest) == (session.size, whole) for _, note in imported.notes):
             self._meter.finish()
             self._report.lines = newest.lines
             return self._report
-        grown: ImportRecord | None = None
-        entries: list[RecordEntry] = []
-        known: dict[int, ImportedLine] = {}
-        if newest.source == self._format.name and digests.get(newest.size) == newest.digest:
-            self._carried |= newest.carried
-            entries = self._index(self._end_of(newest), imported.keys_with_messages)
-            if imports.only_continues(entries, newest, imported, self._carried, linked=self._format.linked):
-                grown = newest
-        if grown is None:
-            self._carried.clear()
-            entries = self._index()
-            if missing := imported.missing(entries):
-                raise _DivergedError(
-                    f"{session.label} does not continue the import in '{one_line(self._agent.name or '')}': "
-                    f"{count(missing, 'record')} of its active chain {'is' if missing == 1 else 'are'} not in this "
-                    "file. Nothing was written; `--as NAME` imports it as a conversation of its own"
-                )
-            known = _known(entries, imported)
+        entries = self._index()
+        if missing := imported.missing(entries):
+            raise _DivergedError(
+                f"{session.label} does not continue the import in '{one_line(self._agent.name or '')}': "
+                f"{count(missing, 'record')} of its active chain {'is' if missing == 1 else 'are'} not in this "
+                "file. Nothing was written; `--as NAME` imports it as a conversation of its own"
+            )
         _ready(self._agent)
         with self._agent.batch():
-            self._write(entries, grown, known)
+            self._write(entries, _known(entries, imported))
         return self._report
 
-    def _index(self, begin: tuple[int, int] = (0, 0), known: Container[bytes] = ()) -> list[RecordEntry]:
-        """Index the lines from `begin` on, given as the number of lines before it and its offset."""
-        self._report.broken.clear()
+    def _index(self) -> list[RecordEntry]:
+        """Index the lines of the file."""
         records: Counter[str] = Counter()
-        entries = self._format.index(self._first_pass(records, *begin), self._carried, known)
+        entries = self._format.index(self._first_pass(records))
         self._report.records = dict(sorted(records.items(), key=lambda item: (-item[1], item[0])))
         self._report.lines = self._session.line_count
-        if begin == (0, 0):
-            entries = list(self._format.edited(entries, self._reread))
-        return entries
+        return list(self._format.edited(entries, lambda each: self._session.reread(each.line, each.offset).value))
 
-    def _reread(self, entry: RecordEntry) -> Any:
-        return self._session.reread(entry.line, entry.offset).value
-
-    def _first_pass(self, records: Counter[str], number: int, offset: int) -> Iterator[SessionRecord]:
-        for line in self._session.lines(number, offset):
+    def _first_pass(self, records: Counter[str]) -> Iterator[SessionRecord]:
+        for line in self._session.lines():
             if isinstance(line, Broken):
                 self._report.broken.append((line.line, line.reason))
             else:
@@ -163,42 +142,28 @@ class _Import:
                 self._meter.reach(line.offset // 4)
                 yield line
 
-    def _end_of(self, note: ImportRecord) -> tuple[int, int]:
-        """Return where the unread part of the file begins: the number of lines before it, and its offset."""
-        if note.size and self._session.raw(note.size - 1) != b"\n":
-            rest = self._session.raw(note.size)
-            if not rest.strip():  # the end of a line that was complete without it
-                return note.lines, note.size + len(rest)
-        return note.lines, note.size
-
-    def _write(self, entries: list[RecordEntry], grown: ImportRecord | None, known: Mapping[int, ImportedLine]) -> None:
-        """Append the planned turns without the `known` lines, and record the import.
-
-        If `grown` is given, the entries only continue those of that import.
-        """
+    def _write(self, entries: list[RecordEntry], known: Mapping[int, ImportedLine]) -> None:
+        """Append the planned turns without the `known` lines, and record the import."""
         session, report = self._session, self._report
         number, size = session.whole
         if size < session.size and not (report.broken and report.broken[-1][0] == session.line_count):
             number, size = session.line_count, session.size  # complete without its line end
         models = (entry.usage.model for entry in reversed(entries) if entry.usage and entry.side is None)
-        model = next(models, None) or imports.model_of(self._agent)
-        measured = self._measured_before(grown)
-        writer = ImportWriter(self._agent, session, self._format, self._meter, self._imported, report, model, measured)
-        open = dict(grown.open) if grown else {}
-        planned = plan(entries, self._format.active(entries, {"tips": grown.tips, "open": open} if grown else {}))
-        writer.answer(open)
-        writer.measure_behind(planned.active.edited)
+        model = next(models, None)
+        planned = plan(entries, self._format.active(entries))
         copies = {entry.line for entry in entries if entry.copies is not None}
         own = {line: each for line, each in known.items() if line not in copies}
-        for turn in planned.turns:
+        turns = list(planned.turns)
+        measured = self._measured_before(turns, own)
+        edited = planned.active.edited
+        writer = ImportWriter(
+            self._agent, session, self._format, self._meter, self._imported, report, model, measured, edited
+        )
+        for turn in turns:
             writer.write(turn, own)
-        if grown is None:
-            self._carried |= planned.active.carried
         writer.drop()
-        evicted = writer.evict(planned.active.evicted) if grown is None else grown.evicted
+        evicted = writer.evict(planned.active.evicted)
         writer.note_copies(entries, known)
-        if any(entry.role for entry in entries):
-            open = {call: writer.groups(lines) for call, lines in planned.active.open.items()}
         self._meter.finish()
         self._learn(writer.measured)
         note = ImportRecord(
@@ -208,25 +173,28 @@ class _Import:
             lines=number,
             digest=session.digests(size)[0],
             begin=writer.begin,
-            tips=imports.tips(entries, grown.tips if grown else ()) if self._format.linked else (),
-            carried=self._carried,
             hidden=tuple(writer.hidden.items()),
             back=tuple(writer.back),
-            open=open,
             evicted=evicted,
             file=os.path.abspath(session.path),  # noqa: PTH100 - a link stays what it is
             measured=writer.measured,
         )
         imports.record_import(self._agent, note, writer.lines, entries[-1].moment if entries else None)
 
-    def _measured_before(self, grown: ImportRecord | None) -> Measured | None:
-        """Return what this import goes on measuring; None if it begins anew. Where it does not only continue the import
-        before, the size of what is sent is unknown."""
+    def _measured_before(self, turns: list[PlannedTurn], known: Mapping[int, ImportedLine]) -> Measured | None:
+        """Return what this import goes on measuring; None if it begins anew. If the file has not only grown, or if
+        anything but a call leaves or returns, the size of what is sent is unknown."""
         newest = self._imported.newest
         if newest is None:
             return None
         before = newest.measured or Measured(is_whole=False)
-        if grown is not None:
+        hidden, steps = self._imported.hidden, [(turn, step) for turn in turns for step in turn.steps]
+        stays = all(
+            (line.group not in hidden) == (turn.shown and is_sent(step)) or (line.group in hidden and step.entry.calls)
+            for turn, step in steps
+            if (line := known.get(step.entry.line)) is not None and line.length
+        )
+        if stays and self._session.digests(min(newest.size, self._session.size)) == [newest.digest]:
             return before
         return Measured(model=before.model, bytes=before.bytes, tokens=before.tokens, is_whole=False)
 
@@ -273,7 +241,7 @@ def imported_event(agent: Agent, path: str | os.PathLike[str], line: int) -> int
     if imported.newest is None:
         return None
     with SessionFile(path) as session:
-        entries = recognize(session).index(session.records(), {}, ())
+        entries = recognize(session).index(session.records())
     found = _known(entries, imported).get(line)
     return found.first if found is not None and found.length else None
 

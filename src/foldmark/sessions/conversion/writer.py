@@ -25,6 +25,7 @@ from foldmark.formats.session_format import SessionFormat
 from foldmark.log import Agent
 from foldmark.operations import decide, summaries
 from foldmark.operations.notices import awaiting, shown
+from foldmark.overlay.ledger import append_part, leave
 from foldmark.request.exchanges import ranges_of
 from foldmark.request.standing import Standing
 from foldmark.sessions.conversion.imported import ImportedLine, ImportedSession, packed
@@ -65,8 +66,9 @@ class ImportReport(Struct):
     leaves out when it resumes the session. `kept` counts the lines that are kept as `record` events, with or without
     usable messages.
 
-    `again` is True if the session was imported before. Then the counts cover only new content. `left` counts the turns
-    that left the context because the session went back to a point before them, `returned` those that came back.
+    `again` is True if the session was imported before. Then the counts of messages and turns cover only new content.
+    `left` counts the turns that left the context because the session went back to a point before them, `returned` those
+    that came back.
     """
 
     name: str = field(name="conversation")
@@ -98,11 +100,15 @@ class ImportWriter:
         report: ImportReport,
         model: str | None = None,
         measured: Measured | None = None,
+        edited: int = 0,
     ) -> None:
         """`model` is the session's model, None if it is not known. `measured` is what the import before has measured,
-        None if this import begins anew."""
+        None if this import begins anew. Only what follows the line `edited`, that of the last edit (0: none), is
+        measured: some of what precedes it has left."""
         self._model = model
         self.measured = Measured() if measured is None else measured
+        if edited:
+            self.measured.compacted(None)
         self._sizes: dict[int, Amount] = {}
         self._sent_lines: set[int] = set()
         self._agent, self._session, self._format, self._meter, self._report = agent, session, kept, meter, report
@@ -115,18 +121,11 @@ class ImportWriter:
         self._away: list[tuple[list[tuple[RecordEntry, ImportedLine]], str]] = []
         self._grouped: dict[int, dict[int, tuple[bytes, ImportedLine]]] = {}
         self._gone: dict[int, set[int]] = {}
-        self._open: dict[str, tuple[int, ...]] = {}
         self._events: dict[int, range] = {}
         self._imported, self._ranges = imported, imported.segments(self.begin)
         self._calls: set[str] = set()
         self._noted: dict[bytes, ImportedLine] = {}
-        self._edited = 0
-
-    def measure_behind(self, line: int) -> None:
-        """Measure only what follows this line, that of the last edit (0: none). Some of what precedes it has left."""
-        self._edited = line
-        if line:
-            self.measured.compacted(None)
+        self._edited = edited
 
     def write(self, turn: PlannedTurn, known: Mapping[int, ImportedLine] = {}) -> None:
         """Append a turn without the lines that are already `known`. Those leave the context or return to it."""
@@ -185,7 +184,6 @@ class ImportWriter:
         first = events[0] if events else 0
         sent = [each.start for step in steps if step.sent and (each := self._events.get(step.entry.line))]
         self._note(steps, min(sent, default=first))
-        self._leave_unsent(steps)
         if not events:
             return
         self._agent.end_turn(created_at=turn.steps[-1].entry.moment, interrupted=turn.interrupted)
@@ -300,9 +298,9 @@ class ImportWriter:
         for step, line in messages:
             self._grouped.setdefault(line.group, {})[line.first] = step.entry.key, line
         if turn.shown:
-            for group in dict.fromkeys(line.group for step, line in messages if _is_sent(step)):
-                self._bring_back(group, _CAME_BACK)
-        away = [(step.entry, line) for step, line in messages if not (turn.shown and _is_sent(step))]
+            for group in dict.fromkeys(line.group for step, line in messages if is_sent(step)):
+                self._bring_back(group)
+        away = [(step.entry, line) for step, line in messages if not (turn.shown and is_sent(step))]
         edited = {step.entry.line for step, _ in messages if step.left}
         for reason, lines in (
             (_EDITED, [each for each in away if each[0].line in edited]),
@@ -330,20 +328,17 @@ class ImportWriter:
             else:
                 self._report.left += 1
 
-    def _bring_back(self, group: int, reason: str) -> None:
+    def _bring_back(self, group: int) -> None:
         """Bring a group back that an import removed from the context."""
-        if group in self._imported.hidden and group not in self.back:
-            self._restore(self._imported.hidden[group], reason)
-            self.back.append(group)
-            self._report.returned += reason == _CAME_BACK
-
-    def answer(self, open: Mapping[str, Sequence[int]]) -> None:
-        """Bring back each of these calls with its hidden groups when its result comes."""
-        self._open = {call: tuple(groups) for call, groups in open.items()}
-
-    def groups(self, lines: Iterable[int]) -> tuple[int, ...]:
-        """Return the groups of lines that are hidden on their own."""
-        return tuple(self._events[line].start for line in lines if line in self._events)
+        if group not in self._imported.hidden or group in self.back:
+            return
+        operation = self._imported.hidden[group]
+        with self._agent.log.store.read() as moment:
+            event = selections.event(moment, operation)
+        waited = event is not None and event.reason == _UNSENT
+        self._restore(operation, _ANSWERED if waited else _CAME_BACK)
+        self.back.append(group)
+        self._report.returned += not waited
 
     def _covers(self, line: ImportedLine, spared: Iterable[int]) -> bool:
         """Return True if a known compaction replaces messages that an edit has put back."""
@@ -372,34 +367,15 @@ class ImportWriter:
             open = [each for each in made if not awaiting(moment, at, each[1])[1]]
         return [self._append(ResultMessage(call, text, is_error=True), step.entry.moment) for step, call, text in open]
 
-    def _leave_unsent(self, steps: Sequence[PlannedRecord]) -> None:
-        """Schedule the removal of the lines of a shown turn that the client does not send. Those that an edit took out
-        are one group."""
-        edited: list[int] = []
-        for step in steps:
-            events = self._events.get(step.entry.line)
-            if step.sent or not events:
-                continue
-            if step.left:
-                edited += events
-            else:
-                self._leaving.append((events.start, list(events), _UNSENT))
-        if edited:
-            self._leaving.append((min(edited), edited, _EDITED))
-
     def _leave(self, events: list[int], reason: str) -> int:
         """Remove events, and the results of the calls among them, from the context. Return the id of the operation, or
         0 if none of them was in the context."""
-        done = 0
         visible = self._agent.standing().visible
         with self._agent.log.store.read() as moment:
             calls = [each for each in moment.lookup(events) if each.kind == "tool_call"]
             events = sorted({*events, *(each.id for each in moment.results(calls))})
         events = [event_id for event_id in events if contains(visible, self._agent.id, event_id)]
-        if events:
-            decision = partial(decide.exactly, ids=events)
-            done = self._agent.operate(decision, actor="system", reason=reason).event_id
-        return done
+        return leave(self._agent, events, reason) if events else 0
 
     def _restore(self, operation: int, reason: str) -> None:
         """Undo an operation, unless it does not exist or a person has undone it."""
@@ -412,10 +388,8 @@ class ImportWriter:
 
     def _unasked(self, reading: RecordMessages) -> list[str]:
         """Return the results that stay out of the context, because their call was imported earlier, and has left it or
-        got a result that the client made up. A call that was only hidden for want of its result comes back."""
+        got a result that the client made up."""
         ids = [part.call_id for part in reading.parts if isinstance(part, ResultMessage)]
-        for group in dict.fromkeys(group for call_id in ids for group in self._open.pop(call_id, ())):
-            self._bring_back(group, _ANSWERED)
         ids = [call_id for call_id in ids if call_id not in self._calls]
         if not ids:
             return []
@@ -428,15 +402,23 @@ class ImportWriter:
             ]
 
     def _note(self, steps: Sequence[PlannedRecord], group: int) -> None:
-        left = (each.start for step in steps if step.left and (each := self._events.get(step.entry.line)))
-        edited = min(left, default=0)
+        """Note the lines of new records, and schedule the removal of those of a shown turn that the client does not
+        send. Those that an edit took out are one group."""
+        gone = (step.entry.line for step in steps if step.left and not step.sent)
+        edited = [event_id for line in gone for event_id in self._events.get(line, ())]
         for step in steps:
             events = self._events.get(step.entry.line)
             own = events.start if events is not None else 0
-            if events and (step.sent or step.left):
-                own = group if step.sent else edited
+            if events and step.sent:
+                own = group
+            elif events and step.left:
+                own = min(edited)
+            elif events:
+                self._leaving.append((own, list(events), _UNSENT))
             line = _SAYS_NOTHING if events is None else ImportedLine(events.start, len(events), own)
             self._pack(step.entry.key, line)
+        if edited:
+            self._leaving.append((min(edited), edited, _EDITED))
 
     def _pack(self, key: bytes, line: ImportedLine) -> None:
         self.lines += packed(key, line)
@@ -473,18 +455,9 @@ class ImportWriter:
         return tuple(before.items())
 
     def _append(self, part: Part, time: datetime | None) -> int:
-        agent, dialect = self._agent, self._format.dialect
         if isinstance(part, CallMessage):
             self._calls.add(part.call_id)
-            return agent.append_tool_call(
-                part.name, part.args, call_id=part.call_id, dialect=dialect, created_at=time, data=part.data
-            )
-        if isinstance(part, ResultMessage):
-            return agent.append_tool_result(
-                part.call_id, part.text, dialect=dialect, is_error=part.is_error, created_at=time, data=part.data
-            )
-        # Verbatim, because a state block at the end of a message is not from this conversation's model.
-        return agent.append(part.kind, part.text, created_at=time, data=part.data, dialect=dialect, verbatim=True)
+        return append_part(self._agent, part, self._format.dialect, time)
 
     def _keep(self, record: SessionRecord, time: datetime | None) -> int:
         data = {"source": self._format.name, "type": record.type, "record": record.value}
@@ -499,7 +472,7 @@ def _with(result: ResultMessage, part: Part) -> ResultMessage:
     return replace(result, text="\n\n".join(filter(None, texts)))
 
 
-def _is_sent(step: PlannedRecord) -> bool:
+def is_sent(step: PlannedRecord) -> bool:
     """Return True if the record of a shown turn is in the context."""
     results = step.entry.results
     return step.sent and not (results and set(results) <= set(step.astray))
@@ -507,7 +480,7 @@ def _is_sent(step: PlannedRecord) -> bool:
 
 def _may_come(step: PlannedRecord, line: ImportedLine) -> bool:
     """Return True if results of a line that were kept as data may belong to the context now."""
-    return line.waits and _is_sent(step)
+    return line.waits and is_sent(step)
 
 
 def _standing_for(moment: Snapshot, at: Standing, stays: list[int], last: bool, imported: Segments) -> Summary:

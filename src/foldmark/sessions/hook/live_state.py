@@ -23,7 +23,7 @@ def read(environment: Mapping[str, str], session: str) -> dict[str, object]:
     `idle_compaction` (1 if the client compacts the session once it is idle) and `process`; empty if no gateway runs for
     the session."""
     found = _read(_path(environment, session))
-    return found if _runs(found.get("process")) else {}
+    return found if runs(found.get("process")) else {}
 
 
 def write(environment: Mapping[str, str], session: str, told: Mapping[str, object]) -> None:
@@ -53,7 +53,7 @@ def remove_killed(environment: Mapping[str, str]) -> None:
             path = os.path.join(folder, name)
             _, dot, writer = name.partition(".")  # half written
             process = int(writer) if dot and writer.isdecimal() else _read(path).get("process")
-            if isinstance(process, int) and not _runs(process):
+            if isinstance(process, int) and not runs(process):
                 os.unlink(path)
 
 
@@ -70,7 +70,7 @@ def _path(environment: Mapping[str, str], session: str) -> str:
     return os.path.join(state_folder(environment), f"{_BEGINNING}{file_name(session)}")
 
 
-def _runs(process: object) -> bool:
+def runs(process: object) -> bool:
     """Return True unless the process has ended: a killed gateway leaves its file."""
     if not isinstance(process, int) or process <= 0:
         return False
