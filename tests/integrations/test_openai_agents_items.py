@@ -343,6 +343,7 @@ def test_items_come_back_as_json_values(kind: str, tmp_path: Path) -> None:
         {"openai_agents": {"as": {"a": {"repeats": 3}}}},
         {"openai_agents": {"as": {"repeats": "x"}}},
         {"openai_agents": {"as": {"repeats": 0}}, "blocks": [5]},
+        {"openai_agents": {"as": {"role": "user", "content": None}, "holes": [[["content"], None]]}},
         {"openai_agents": [], "blocks": 5},
         {"openai_agents": {"before": "x"}, "blocks": [1]},
     ],

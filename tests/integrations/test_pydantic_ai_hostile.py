@@ -282,6 +282,19 @@ def test_data_that_is_damaged(log: foldmark.Log, data: Any) -> None:
     assert len(history.agent.context().messages) == 5
 
 
+def test_what_an_older_foldmark_recorded_is_read_from_the_events(log: foldmark.Log) -> None:
+    """It kept a call's arguments in a way of its own."""
+    agent = log.agent("default")
+    agent.append("user", "where?")
+    call = {"part_kind": "tool-call", "tool_name": "look", "tool_call_id": "c"}
+    older = {"message": {"kind": "response"}, "parts": [call], "said": 0, "field": "args as JSON"}
+    agent.append_tool_call("look", {"at": 5}, call_id="c", dialect="openai", data={"pydantic_ai": older})
+    (made,) = [
+        part for message in FoldmarkHistory(log).messages() for part in message.parts if part.part_kind == "tool-call"
+    ]
+    assert made.args_as_dict() == {"at": 5}
+
+
 def test_erased_messages_are_gone(log: foldmark.Log) -> None:
     played, history = Played(), FoldmarkHistory(log)
     agent = Agent(played.model, instructions="Be kind.", capabilities=[history])

@@ -189,7 +189,8 @@ def test_an_export_tells_it_again(session: Any, load: Any, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("part", [[0, 9999], [-1, 2], [5]])
 def test_what_cannot_be_restored_is_written_as_its_text(part: list[int]) -> None:
-    for about in ({"attachment": {"repeats": part}}, {"attachment": 5}, {}):
+    older = {"attachment": {"type": "critical_system_reminder", "content": {"text_part": [0, 5]}}}
+    for about in ({"attachment": {"repeats": part}}, {"attachment": 5}, {}, older):
         found = told_again(about, NOTE)
         assert found is not None
         assert found["rendered"] == [{"content": NOTE}]

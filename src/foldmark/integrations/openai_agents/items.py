@@ -125,6 +125,8 @@ def _own(event: Event) -> Mapping[str, Any]:
 def _items(data: Mapping[str, Any], text: str) -> list[Any]:
     """Return the items in an event's data. Raises errors such as KeyError for data that `data_of` did not make."""
     about = data[KEY]
+    if "holes" in about:
+        raise LookupError("an older Foldmark recorded it, with other places")
     if "json" in about:
         return [*json.loads(about["json"])]
     blocks = data.get("blocks", [])

@@ -225,10 +225,11 @@ def as_given(event: Event) -> str:
 
 
 def kept_in(event: Event) -> Data | None:
-    """Return the data of an event under `KEY`; None for an event that is not from Pydantic AI."""
+    """Return the data of an event under `KEY`; None for one that is not from Pydantic AI, or that an older Foldmark
+    recorded with other places (`said`)."""
     data = event.data or {}
-    kept = (forms(event) if event.kind == "summary" else data).get(KEY)
-    return kept if isinstance(kept, dict) and isinstance(kept.get("parts"), list) else None
+    kept = as_object((forms(event) if event.kind == "summary" else data).get(KEY))
+    return kept if isinstance(kept.get("parts"), list) and "said" not in kept else None
 
 
 def head_of(event: Event) -> int:
