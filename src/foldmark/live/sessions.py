@@ -371,7 +371,7 @@ class Sessions:
             return EditedMessages([each.raw for each in request.sent], "", changed=False)
         view = transcript.context_view(seen, request.messages, binds(self._log, dialect, model))
         try:
-            made = edited(dialect, request.sent, known, view)
+            made = edited(dialect, request.sent, known, view, transcript.edit_memory if inserts else None)
         except MisplacedError as error:
             if not inserts:
                 raise

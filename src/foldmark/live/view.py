@@ -26,7 +26,7 @@ from foldmark.live.prompts import command_in, is_not_done
 from foldmark.live.recognizing import OtherForm, recognized
 from foldmark.live.sizes import PassedOn
 from foldmark.log import Agent
-from foldmark.overlay.edit import ContextView
+from foldmark.overlay.edit import ContextView, EditMemory
 from foldmark.overlay.ledger import KnownMessage, aligned, asked_in, placed
 from foldmark.overlay.pieces import ClientMessage, decoded, text_of
 from foldmark.request.client_sizes import LOCAL, Shown
@@ -82,6 +82,7 @@ class TranscriptView:
         self.unanswered: AskedFor | None = None
         self.failed = False
         self.unsaid, self.shows, self.whole = "", False, False
+        self.edit_memory = EditMemory()
         self._agent = agent
         self._idle_since = -QUEUED_SECONDS
         self._at: Standing | None = None
@@ -154,7 +155,7 @@ class TranscriptView:
         shown = Shown("", ()) if seen is None else Shown(seen.at.record.id, seen.at.fold.segments)
         evicted, inserted = ({}, ()) if seen is None else (seen.evicted, seen.inserted)
         notice = partial(self.notice, messages)
-        return ContextView(shown.shows, evicted, inserted, binds, self.bound, notice)
+        return ContextView(shown.shows, evicted, inserted, binds, self.bound, notice, shown.segments)
 
     def expected(self, messages: Sequence[ClientMessage], sign: str) -> list[KnownMessage]:
         """Return an entry for each message of a request, as far as it is recorded. Commands to Foldmark and its replies

@@ -11,9 +11,11 @@ once and for all: they stay, and `ClientDialect.joined` finds their place.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from hashlib import blake2b
 from typing import NamedTuple
 
+from foldmark.core.assembly.caching import common_length
 from foldmark.overlay.ledger import KnownMessage, placed
 from foldmark.overlay.pieces import ClientMessage, MisplacedError, PieceForm, SentMessage, decoded
 from foldmark.request.client_sizes import LOCAL
@@ -24,8 +26,8 @@ class ContextView(NamedTuple):
     each evicted result, `inserted` (in order) the messages to put before the first message with a later event. `binds`
     is True if the model binds thinking, `bound` has the prefix that the thinking of an answer is bound to, by the
     answer's key. `notice` returns the text for a result, by the id of its call, which has left, and by its own event or
-    0; the block is replaced by it. `stands` has the place of each summary that the client sends itself: the
-    first event that it replaces."""
+    0; the block is replaced by it. Two views whose `key` is equal show the same events; None if that is not known.
+    `stands` has the place of each summary that the client sends itself: the first event that it replaces."""
 
     shows: Callable[[int], bool]
     evicted: Mapping[int, str]
@@ -33,6 +35,7 @@ class ContextView(NamedTuple):
     binds: bool = False
     bound: Mapping[str, str] = {}
     notice: Callable[[str, int], str] = lambda call, event_id: ""
+    key: object = None
     stands: Mapping[int, int] = {}
 
 
@@ -57,9 +60,15 @@ class _Progress:
         self.ours, self.theirs = blake2b(digest_size=16), blake2b(digest_size=16)
         self.found: list[SentMessage] = []
         self.waiting, self.gone = list(view.inserted), set[str]()
-        self.changed = False
+        self.changed = self.noticed = False  # the second one: a notice has taken the place of a result
         self.begun = False  # an answer has come
         self.alone = self.lost = False  # the message before has left; the system messages that follow it leave as well
+
+    def copied(self) -> "_Progress":
+        made = copy(self)
+        made.ours, made.theirs, made.found = self.ours.copy(), self.theirs.copy(), self.found.copy()
+        made.waiting, made.gone = self.waiting.copy(), self.gone.copy()
+        return made
 
     def add(self, one: SentMessage, view: ContextView) -> None:
         self.found.append(one)
@@ -67,13 +76,57 @@ class _Progress:
             self.ours.update(one.message.key.encode())
 
 
+class EditMemory:
+    """The edit of the newest request of a transcript, up to some place. As long as the context shows the same, the same
+    messages are edited alike: the edit of the next request goes on from there."""
+
+    def __init__(self) -> None:
+        self._sent: Sequence[SentMessage] = ()
+        self._known: Sequence[KnownMessage] = ()
+        self._shown: object = None
+        self._bound: dict[str, str | None] = {}
+        self._begun: tuple[int, _Progress] | None = None
+
+    def begin(
+        self, sent: Sequence[SentMessage], known: Sequence[KnownMessage], view: ContextView
+    ) -> tuple[int, _Progress, int]:
+        """Return the first place to edit, the edit of what precedes it, and the place up to which this request and the
+        one before are edited alike. The last message is never among these: some rules apply to it only."""
+        shown = None if view.key is None else (view.key, view.evicted, view.inserted, view.binds)
+        alike = shown is not None and shown == self._shown
+        alike = alike and all(view.bound.get(key) == prefix for key, prefix in self._bound.items())
+        same = min(common_length(sent, self._sent), common_length(known, self._known), len(sent) - 1) if alike else 0
+        self._sent, self._known, self._shown = sent, known, shown
+        if self._begun is not None and self._begun[0] > same:
+            self._begun = None
+        first, done = self._begun or (0, _Progress(view))
+        return first, done.copied(), same
+
+    def note(self, place: int, progress: _Progress, view: ContextView) -> None:
+        """Remember the edit of what precedes a place."""
+        if progress.noticed:  # a notice depends on more than the messages
+            self._begun = None
+            return
+        self._begun = place, progress.copied()
+        keys = [each.message.key for each in self._sent[:place] if each.message.thinks] if view.binds else []
+        self._bound = {key: view.bound.get(key) for key in keys}
+
+
 def edited(
-    dialect: PieceForm, sent: Sequence[SentMessage], known: Sequence[KnownMessage], view: ContextView
+    dialect: PieceForm,
+    sent: Sequence[SentMessage],
+    known: Sequence[KnownMessage],
+    view: ContextView,
+    memory: EditMemory | None = None,
 ) -> EditedMessages:
-    """Return the messages to send instead of `sent`; `known` has an entry for each. Raises MisplacedError."""
-    done = _Progress(view)
-    for place, (one, each) in enumerate(zip(sent, known, strict=True), 1):
-        _edit(dialect, one, each, view, done, last=place == len(sent))
+    """Return the messages to send instead of `sent`; `known` has an entry for each. `memory` holds the edit of
+    the transcript's previous request. Raises MisplacedError."""
+    memory = memory or EditMemory()
+    first, done, same = memory.begin(sent, known, view)
+    for place in range(first, len(sent)):
+        if first < place == same:
+            memory.note(place, done, view)
+        _edit(dialect, sent[place], known[place], view, done, last=place == len(sent) - 1)
     found = done.found
     if _first_role(found) == "assistant" and _first_role(sent) != "assistant":
         found.insert(0, SentMessage(dialect.opening, dialect.read(dialect.opening)))
@@ -90,7 +143,7 @@ def without_own(
 ) -> EditedMessages:
     """Return the messages to send if the operations cannot be applied to them: everything but commands to Foldmark and
     its replies. If not even these can be left out, the client's own messages."""
-    everything = view._replace(shows=lambda event_id: event_id != LOCAL, evicted={}, inserted=())
+    everything = view._replace(shows=lambda event_id: event_id != LOCAL, evicted={}, inserted=(), key=None)
     try:
         return edited(dialect, sent, known, everything)._replace(whole=True)
     except MisplacedError:
@@ -117,6 +170,7 @@ def _edit(
         done.begun = done.begun or message.role == "assistant"
     if kept is not None and not done.gone.isdisjoint(message.results):
         kept = _noticed(dialect, kept, message, known, view, done.gone)
+        done.noticed = True
     elif kept is None:
         done.gone.update(message.calls)
     elif message.calls:
