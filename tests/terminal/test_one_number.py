@@ -64,7 +64,7 @@ def test_every_screen_shows_the_same_sizes(log: Log, model: str) -> None:
         async with driven(agent, size=(140, 90)) as chat:
             await chat.still()
             request = agent.request()
-            assert f"{brief(request.tokens)} of" in chat.screen
+            await chat.until(f"{brief(request.tokens)} of")  # the meter waits for the tokenizer
             await compare_the_transcript(chat, shown)
             await compare_the_turns(chat, shown, brief(request.tokens))
             await compare_the_review(chat, known)
@@ -75,10 +75,8 @@ def test_every_screen_shows_the_same_sizes(log: Log, model: str) -> None:
 async def compare_the_transcript(chat: Driven, shown: dict[int, str]) -> None:
     await chat.press("tab", "home")
     await chat.still()
-    rows = re.findall(r"turn (\d+)(?: · 1 call)? +([\d.]+[KM]?)", chat.screen)
-    assert len(rows) >= 6
-    for turn, size in rows:
-        assert size == shown[int(turn)], (turn, chat.screen)
+    rows = re.compile(r"turn (\d+)(?: · 1 call)? +([\d.]+[KM]?)")
+    await chat.until(lambda: len(found := rows.findall(chat.screen)) >= 6 and are_known(found, shown))
     chat.app.chat.prompt.focus()
 
 
@@ -86,7 +84,7 @@ async def compare_the_turns(chat: Driven, shown: dict[int, str], request: str) -
     await chat.press("f2")
     await chat.until(lambda: isinstance(chat.app.screen, TurnsScreen))
     await chat.until("▸ Out")
-    assert f"next request {request}" in chat.screen
+    await chat.until(f"next request {request}")
     await chat.press("end", "right")
     await chat.until("/restore")
     rows = chat.app.screen.query_one(RowList)
@@ -94,12 +92,14 @@ async def compare_the_turns(chat: Driven, shown: dict[int, str], request: str) -
     await chat.until(lambda: rows.current == found_section(rows, "before the window"))
     await chat.press("right")
     await chat.until(lambda: len([row for row in rows.rows if not row.tool]) == 8)
-    await chat.still()
-    listed = re.findall(r"(?:\[.\]|   )[ ▸▾]+(\d+)  Question \d about tables(?: 📌)? +([\d.]+[KM]?) ", chat.screen)
-    assert len(listed) == 8, chat.screen
-    for turn, size in listed:
-        assert size == shown[int(turn)], (turn, chat.screen)
+    listed = re.compile(r"(?:\[.\]|   )[ ▸▾]+(\d+)  Question \d about tables(?: 📌)? +([\d.]+[KM]?) ")
+    await chat.until(lambda: len(found := listed.findall(chat.screen)) == 8 and are_known(found, shown))
     await chat.press("escape")
+
+
+def are_known(found: list[tuple[str, str]], shown: dict[int, str]) -> bool:
+    """Return True if each turn that was found on the screen has its size there."""
+    return all(size == shown[int(turn)] for turn, size in found)
 
 
 def found_section(rows: RowList, place: str) -> Section:
