@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from odd_values import odd
 
 import foldmark
 from foldmark.core.codec import well_formed
@@ -340,19 +341,13 @@ _VALUES = (
 )
 
 
-def _odd(chance: Random, depth: int = 0) -> Any:
-    kind = chance.randrange(4) if depth < 4 else 3
-    if kind == 0:
-        return [_odd(chance, depth + 1) for _ in range(chance.randrange(4))]
-    if kind == 1:
-        return {chance.choice(("type", *_MEMBERS)): _odd(chance, depth + 1) for _ in range(chance.randrange(5))}
-    return chance.choice(_VALUES)
-
-
 @pytest.mark.parametrize("seed", sampled(range(10_000), 300))
 def test_readers_agree_on_any_json(seed: int) -> None:
     chance = Random(seed)
-    item = {"type": chance.choice(_KINDS), **{chance.choice(_MEMBERS): _odd(chance) for _ in range(7)}}
+    item = {
+        "type": chance.choice(_KINDS),
+        **{chance.choice(_MEMBERS): odd(chance, ("type", *_MEMBERS), _VALUES) for _ in range(7)},
+    }
     found, others = imported(item), given(item)
     texts = [part.text for part in found if isinstance(part, TextMessage)]
     if texts:

@@ -14,6 +14,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
+from odd_values import odd
 
 import foldmark
 from foldmark.core.codec import well_formed
@@ -321,17 +322,8 @@ _VALUES = (
 )
 
 
-def _odd(chance: Random, depth: int = 0) -> Any:
-    kind = chance.randrange(4) if depth < 4 else 3
-    if kind == 0:
-        return [_odd(chance, depth + 1) for _ in range(chance.randrange(4))]
-    if kind == 1:
-        return {chance.choice(_MEMBERS): _odd(chance, depth + 1) for _ in range(chance.randrange(5))}
-    return chance.choice(_VALUES)
-
-
 def _some(chance: Random, members: Sequence[str] = _MEMBERS) -> Json:
-    return {chance.choice(members): _odd(chance, 1) for _ in range(chance.randrange(1, 5))}
+    return {chance.choice(members): odd(chance, _MEMBERS, _VALUES, 1) for _ in range(chance.randrange(1, 5))}
 
 
 @pytest.mark.parametrize("seed", sampled(range(10_000), 300))

@@ -38,7 +38,7 @@ class Interruption:
 
     @contextmanager
     def cancels(self) -> Iterator[None]:
-        """Make this cancel the current task during the block."""
+        """Cancel the current task if the interruption happens during the block."""
         from asyncio import current_task, get_running_loop  # takes 30 ms, and most programs have no task
 
         task = current_task()

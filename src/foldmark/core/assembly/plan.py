@@ -224,8 +224,8 @@ def _target(turns: Turns, room: Room, scale: float) -> float:
 
 
 def _cut(turns: Turns, room: Room, make: Make, scale: float, fill: float, measured: int) -> Plan:
-    """Return the plan of the newest turn alone, which is too large, with its oldest results cut. So many requests have
-    been `measured` before."""
+    """Return the plan of the newest turn alone, which is too large, with its oldest results cut. `measured` is the
+    number of requests that were measured before."""
     cuts, first, target = turns.cuts(), turns.first(1), _target(turns, room, scale)
     plan, count = make(first, 0, 0), 0
     while fill > target and count < len(cuts):

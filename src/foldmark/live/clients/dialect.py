@@ -246,7 +246,7 @@ class ClientDialect(PieceForm):
 
     @abstractmethod
     def reply(self, text: str, request: ClientRequest) -> tuple[str, bytes]:
-        """Return the media type and the body of an answer with the text `text`, which `answer` can read."""
+        """Return the media type and the body of an answer that says `text`, in the form that `answer` reads."""
 
     @abstractmethod
     def weaver(self, text: str, request: ClientRequest, *, streamed: bool) -> "Weaver":
