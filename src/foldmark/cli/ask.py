@@ -11,7 +11,7 @@ from foldmark.cli.parameters import AS_JSON, MODEL, conversations, settings_for,
 from foldmark.cli.process import leaving, warn
 from foldmark.core import selections
 from foldmark.core.agents import DEFAULT, check_name
-from foldmark.core.errors import CommandError, ContextFullError, FoldmarkError, ProviderError
+from foldmark.core.errors import FoldmarkError, ProviderError
 from foldmark.core.segments import Segment
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking
@@ -21,7 +21,6 @@ from foldmark.settings.given import Settings
 
 if TYPE_CHECKING:
     from foldmark.chat.lines.one_answer import AnswerScreen
-    from foldmark.text.attachment import Attachment
 
 
 @click.command()
@@ -83,7 +82,6 @@ def ask(
             warn(f"new conversation '{agent.name}'")
         use_model(agent, model)
         before = agent.standing().last
-        _check(agent, text, files)
         from foldmark.chat.lines.one_answer import answer_prompt
 
         attended = sys.stdin.isatty() and sys.stderr.isatty()
@@ -92,7 +90,8 @@ def ask(
                 screen = answer_prompt(
                     agent,
                     lambda name: provider(name, given, setup.delay),
-                    _recorded(agent, text, files),
+                    text,
+                    files,
                     Asking(progress=counter("reading:")),
                     attended=attended,
                     printed=not as_json,
@@ -133,48 +132,6 @@ def _check_model(name: str, given: Settings) -> None:
 
     if why := obstacle(name, os.environ, given):
         raise FoldmarkError(f"{name} cannot be asked, and nothing was recorded. {why}")
-
-
-def _check(agent: Agent, text: str | None, files: "list[Attachment]") -> None:
-    """Raise FoldmarkError, before anything is recorded, if nothing can be sent."""
-    from foldmark.editing.answering import question
-    from foldmark.sending.status import has_no_room
-    from foldmark.tokens.counting import count
-
-    agent.context()
-    config = agent.standing().config
-    whole = "\n".join([*(file.content for file in files), text or ""])
-    tokens = count(config.provider, config.model.partition("/")[2], whole.encode(errors="replace"))
-    if tokens >= agent.window:
-        raise CommandError(
-            f"the prompt has ~{tokens:,} tokens, and {config.model} takes {agent.window:,}; nothing was sent. "
-            "Shorten it, or name another model with --model"
-        )
-    with agent.reading() as (moment, at):
-        is_offered = bool(question(moment, at))
-    if not is_offered and has_no_room(agent):  # an answer to an offer may free space, and needs no request
-        raise ContextFullError
-
-
-def _recorded(agent: Agent, text: str | None, files: "list[Attachment]") -> str | None:
-    """Record the files, and return the text that is still to be recorded. What a failed request left unanswered in the
-    context is not recorded again. Raises LeaseError while another program runs the agent."""
-    from foldmark.commands.messages import add_message
-    from foldmark.runtime.lease import take
-    from foldmark.sending.status import repeats, unanswered
-
-    lease = take(agent, agent.log.new_id())
-    try:
-        with agent.reading() as (moment, at):
-            left = list(unanswered(moment, at))
-        is_repeated = text is not None and repeats(agent, text)
-        with agent.batch():
-            for file in files:
-                if not any(file.is_held_by(each.content, each.data) for each in left):
-                    add_message(agent, file.content, file.data, "human")
-    finally:
-        lease.give_back()
-    return None if is_repeated else text
 
 
 def _answer_data(agent: Agent, before: int, screen: "AnswerScreen") -> dict[str, Any]:

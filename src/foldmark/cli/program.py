@@ -8,7 +8,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import click
-from msgspec.structs import replace
 
 import foldmark
 from foldmark.app import Setup, embedding
@@ -17,7 +16,6 @@ from foldmark.cli.outcome import fail, open_streams, outcome
 from foldmark.cli.parameters import MODEL, UTC, chat_commands, conversations, reporting, settings_for, use_model
 from foldmark.cli.process import show_result
 from foldmark.core.agents import DEFAULT, check_name
-from foldmark.core.errors import ConflictError
 from foldmark.core.ports import Provider
 from foldmark.core.wording import listing
 from foldmark.log import Agent, Log
@@ -285,46 +283,22 @@ def do(setup: Setup, name: str, command: tuple[str, ...], agreed: bool, as_json:
     For example: foldmark do default '/mark BEFORE'. NAME may be the beginning of an agent's uuid. /forget and /remember
     print a preview and change nothing: --yes, or '/agree OFFER' afterwards, carries it out.
     """
-    from foldmark.chat.lines.person import asks, edited
-    from foldmark.chat.live import session_model
+    from foldmark.chat.lines.one_command import carry_out
+    from foldmark.chat.lines.person import asks
     from foldmark.commands import REGISTRY
-    from foldmark.editing import answering
-    from foldmark.editing.offer import Offer
-    from foldmark.editing.suggesting import Suggestion
-    from foldmark.operations.effects import AskModel, EditText, RunAgent, WaitForAgents
-    from foldmark.operations.receipts import Retried
-    from foldmark.runtime.lease import interrupt, settled
 
     attended = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
+    asking = Asking((lambda _: True) if agreed else asks if attended else None, counter("reading:"))
     with setup.log(create=False) as log:
-        agent = log.find(name)
-        asking = Asking((lambda _: True) if agreed else asks if attended else None, counter("reading:"))
-        if REGISTRY.interrupts(line := REGISTRY.line(command)):
-            interrupt(agent)
-        with session_model(agent) as model:
-            try:
-                result = agent.do(line, asking=asking)
-            except ConflictError:  # another program has just appended events
-                agent.context()
-                result = agent.do(line, asking=asking)
-            if agreed and isinstance(result.effect, Offer | Suggestion):
-                result = answering.agree(agent, result.effect.id)
-        if model is not None and model.remark:
-            result = replace(result, text=f"{result.text}\n{model.remark}")
-        if isinstance(result.effect, EditText):
-            if (command_line := result.effect.recorded_by(edited(result.effect.text))) is None:
-                print("Nothing was changed.")
-                return
-            result = agent.do(command_line)
-        if isinstance(result.effect, WaitForAgents):
-            settled(map(log.agent, result.effect.agents))
-        show_result(result, as_json)
-        if isinstance(result.effect, AskModel | Retried | RunAgent):
-            from foldmark.chat.lines.one_answer import answer
-
-            asked = log.agent(result.effect.agent) if isinstance(result.effect, RunAgent) else agent
-            text = result.effect.text if isinstance(result.effect, Retried) else None
-            answer(asked, lambda name: provider(name, log.given), asking, text, shown=not as_json)
+        carry_out(
+            log.find(name),
+            REGISTRY.line(command),
+            lambda model: provider(model, log.given),
+            asking,
+            partial(show_result, as_json=as_json),
+            agreed=agreed,
+            shown=not as_json,
+        )
 
 
 @cli.group("context")

@@ -2,6 +2,7 @@
 
 import sys
 from asyncio import CancelledError
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -11,11 +12,18 @@ from foldmark.chat.lines.foreground import Foreground
 from foldmark.chat.lines.person import answer_beside_output, decides
 from foldmark.chat.lines.screen import Screen
 from foldmark.chat.views import STOPPED, Put
+from foldmark.commands.messages import add_message
+from foldmark.core.errors import CommandError, ContextFullError
 from foldmark.core.request import Piece, Stopped
+from foldmark.editing.answering import question
 from foldmark.log import Agent
 from foldmark.operations.effects import Asking, Decision, Permission
+from foldmark.runtime.lease import take
 from foldmark.runtime.supervisor import Supervisor, TurnInterruptedError
 from foldmark.sending.interruption import Interruption
+from foldmark.sending.status import has_no_room, repeats, unanswered
+from foldmark.text.attachment import Attachment
+from foldmark.tokens.counting import count
 
 
 def answer(agent: Agent, models: Models, asking: Asking, text: str | None = None, *, shown: bool) -> None:
@@ -26,13 +34,25 @@ def answer(agent: Agent, models: Models, asking: Asking, text: str | None = None
 
 
 def answer_prompt(
-    agent: Agent, models: Models, prompt: str | None, asking: Asking, *, attended: bool, printed: bool
+    agent: Agent,
+    models: Models,
+    text: str | None,
+    files: Sequence[Attachment],
+    asking: Asking,
+    *,
+    attended: bool,
+    printed: bool,
 ) -> "AnswerScreen":
-    """Let the model answer a prompt, or without one what there is to answer, and return the screen that showed it.
+    """Let the model answer a prompt behind its files, or without both what there is to answer, and return the screen
+    that showed it.
+
+    Nothing is recorded if nothing can be sent, and what a failed request left unanswered is not recorded again.
 
     With `attended`, a person at the terminal is asked what a tool may do. The answer's text is `printed` on standard
     output, everything else on standard error. Raises FoldmarkError, and KeyboardInterrupt after Ctrl-C.
     """
+    _check(agent, text, files)
+    prompt = _recorded(agent, text, files)
     front = Foreground()
     screen = AnswerScreen(front.put, printed=printed)
 
@@ -46,6 +66,40 @@ def answer_prompt(
 
     _answer(agent, models, prompt, replace(asking, approve=approve) if attended else asking, front, screen)
     return screen
+
+
+def _check(agent: Agent, text: str | None, files: Sequence[Attachment]) -> None:
+    """Raise FoldmarkError, before anything is recorded, if nothing can be sent."""
+    agent.context()
+    config = agent.standing().config
+    whole = "\n".join([*(file.content for file in files), text or ""])
+    tokens = count(config.provider, config.model.partition("/")[2], whole.encode(errors="replace"))
+    if tokens >= agent.window:
+        raise CommandError(
+            f"the prompt has ~{tokens:,} tokens, and {config.model} takes {agent.window:,}; nothing was sent. "
+            "Shorten it, or name another model with --model"
+        )
+    with agent.reading() as (moment, at):
+        is_offered = bool(question(moment, at))
+    if not is_offered and has_no_room(agent):  # an answer to an offer may free space, and needs no request
+        raise ContextFullError
+
+
+def _recorded(agent: Agent, text: str | None, files: Sequence[Attachment]) -> str | None:
+    """Record the files, and return the text that is still to be recorded. What a failed request left unanswered in the
+    context is not recorded again. Raises LeaseError while another program runs the agent."""
+    lease = take(agent, agent.log.new_id())
+    try:
+        with agent.reading() as (moment, at):
+            left = list(unanswered(moment, at))
+        is_repeated = text is not None and repeats(agent, text)
+        with agent.batch():
+            for file in files:
+                if not any(file.is_held_by(each.content, each.data) for each in left):
+                    add_message(agent, file.content, file.data, "human")
+    finally:
+        lease.give_back()
+    return None if is_repeated else text
 
 
 def _answer(agent: Agent, models: Models, text: str | None, asking: Asking, front: Foreground, screen: Screen) -> None:
