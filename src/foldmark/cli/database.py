@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ import foldmark
 from foldmark.app import Setup, open_over
 from foldmark.cli.parameters import reporting
 from foldmark.cli.process import progress_bar, warn
-from foldmark.core.errors import CommandError, StoreError
+from foldmark.core.errors import CommandError, FoldmarkError, StoreError
 from foldmark.core.wording import count
 from foldmark.log import Log
 from foldmark.rendering import harmless, json_text
@@ -24,7 +24,8 @@ from foldmark.stores.addresses import POSTGRESQL, scheme, shown
 
 if TYPE_CHECKING:
     from foldmark.copying import CopyReport
-    from foldmark.sessions.doctor import Diagnosis
+    from foldmark.formats.session_format import SessionPath
+    from foldmark.sessions.doctor import Diagnosis, Finding
     from foldmark.sessions.doctor.repairing import Repaired
 
 
@@ -159,7 +160,7 @@ def doctor(setup: Setup, named: str | None, repair: bool, out: Path | None, as_j
     Exit code 1 if something is wrong: with a session, if it cannot be resumed or something is lost on resuming.
     """
     if named is not None:
-        return _check_session(named, repair, out, as_json)
+        return _check_session(setup, named, repair, out, as_json)
     if out is not None:
         raise click.UsageError("--out requires --session and --repair")
     if not repair:
@@ -224,7 +225,7 @@ def _check_database(
     return 1 if left else 0
 
 
-def _check_session(named: str, repairing: bool, out: Path | None, as_json: bool) -> int:
+def _check_session(setup: Setup, named: str, repairing: bool, out: Path | None, as_json: bool) -> int:
     """Print the findings about a session, or repair it. Return the exit code: 1 if a finding remains."""
     from foldmark.formats.places import find, recognized
     from foldmark.sessions.conversion.exporting import session_of
@@ -235,6 +236,7 @@ def _check_session(named: str, repairing: bool, out: Path | None, as_json: bool)
         raise click.UsageError("--out requires --repair")
     session = recognized(find(named, Path.cwd(), os.environ), damaged=True)
     found, new = diagnose(session), None
+    found.findings.extend(_differences(setup, session))
     if repairing:
         id = (session_of(out) if out else None) or str(uuid4())
         with foldmark.open(":memory:", settings={}) as log:
@@ -245,6 +247,19 @@ def _check_session(named: str, repairing: bool, out: Path | None, as_json: bool)
     else:
         print(harmless("\n".join(_session_lines(found, new, repairing))))
     return 1 if left else 0
+
+
+def _differences(setup: Setup, session: "SessionPath") -> Iterator["Finding"]:
+    """Yield what the conversation of a session, if the database has it, and the session's file do not share."""
+    from foldmark.sessions.doctor import Finding
+    from foldmark.sessions.doctor.recorded import compare
+
+    if setup.has_database:
+        try:
+            with setup.log(create=False) as log:
+                yield from compare(log, session)
+        except FoldmarkError as error:
+            yield Finding("note", None, f"not compared with {shown(setup.db)}: {error}")
 
 
 def _session_lines(found: "Diagnosis", new: "Repaired | None", repairing: bool) -> list[str]:

@@ -122,7 +122,7 @@ class _Import:
             )
         _ready(self._agent)
         with self._agent.batch():
-            self._write(entries, _known(entries, imported))
+            self._write(entries, known_lines(entries, imported))
         return self._report
 
     def _index(self) -> list[RecordEntry]:
@@ -220,7 +220,7 @@ def _ready(agent: Agent) -> None:
         agent.end_turn(interrupted=True)
 
 
-def _known(entries: list[RecordEntry], imported: ImportedSession) -> dict[int, ImportedLine]:
+def known_lines(entries: list[RecordEntry], imported: ImportedSession) -> dict[int, ImportedLine]:
     """Return what earlier imports noted of each line, by its number in this file.
 
     Several lines may have one key, in another order than before. Those with messages belong to entries with messages.
@@ -242,7 +242,7 @@ def imported_event(agent: Agent, path: str | os.PathLike[str], line: int) -> int
         return None
     with SessionFile(path) as session:
         entries = recognize(session).index(session.records())
-    found = _known(entries, imported).get(line)
+    found = known_lines(entries, imported).get(line)
     return found.first if found is not None and found.length else None
 
 
