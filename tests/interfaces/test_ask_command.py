@@ -116,7 +116,22 @@ def test_a_prompt_longer_than_the_window_is_not_sent(cli: Cli, log: foldmark.Log
     done = cli("ask", "x", stdin="word " * 200_000)
     assert (done.code, done.out) == (2, "")
     assert "the prompt has ~250,000 tokens, and offline takes 200,000; nothing was sent" in done.err
-    assert events(log) == []
+    assert (events(log), log.agents()) == ([], [])
+
+
+def test_a_model_without_a_key_makes_no_conversation(
+    cli: Cli, log: foldmark.Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    line = ("ask", "x", "Why?", "--model", "anthropic/claude-sonnet-5-5")
+    done = cli(*line)
+    assert (done.code, done.out) == (1, "")
+    assert "cannot be asked, and nothing was recorded" in done.err
+    assert (events(log), log.agents()) == ([], [])
+    assert cli("ask", "x", "Why?").code == 0
+    before = events(log)
+    assert cli(*line).code == 1
+    assert events(log) == before
 
 
 # Files

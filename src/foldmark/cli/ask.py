@@ -75,15 +75,18 @@ def ask(
     if name is not None and not setup.has_database:
         check_name(name)
     with setup.log(create=True, given=given) as log:
-        agent = log.find(DEFAULT if name is None else name, create=True)
-        check_not_live(agent)
-        _check_model(model or agent.standing().config.model, given)
-        if agent.standing().newest == 0:
-            warn(f"new conversation '{agent.name}'")
-        use_model(agent, model)
-        before = agent.standing().last
-        from foldmark.chat.lines.one_answer import answer_prompt
+        from foldmark.chat.lines.one_answer import answer_prompt, check_sendable
 
+        with log.store.write():  # no conversation is created, and no model set, for what cannot be asked
+            agent = log.find(DEFAULT if name is None else name, create=True)
+            check_not_live(agent)
+            _check_model(model or agent.standing().config.model, given)
+            is_new = agent.standing().newest == 0
+            use_model(agent, model)
+            check_sendable(agent, text, files)
+        if is_new:
+            warn(f"new conversation '{agent.name}'")
+        before = agent.standing().last
         attended = sys.stdin.isatty() and sys.stderr.isatty()
         try:
             with leaving():

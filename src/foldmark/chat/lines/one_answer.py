@@ -46,12 +46,11 @@ def answer_prompt(
     """Let the model answer a prompt behind its files, or without both what there is to answer, and return the screen
     that showed it.
 
-    Nothing is recorded if nothing can be sent, and what a failed request left unanswered is not recorded again.
+    What a failed request left unanswered is not recorded again. `check_sendable` comes before.
 
     With `attended`, a person at the terminal is asked what a tool may do. The answer's text is `printed` on standard
     output, everything else on standard error. Raises FoldmarkError, and KeyboardInterrupt after Ctrl-C.
     """
-    _check(agent, text, files)
     prompt = _recorded(agent, text, files)
     front = Foreground()
     screen = AnswerScreen(front.put, printed=printed)
@@ -68,7 +67,7 @@ def answer_prompt(
     return screen
 
 
-def _check(agent: Agent, text: str | None, files: Sequence[Attachment]) -> None:
+def check_sendable(agent: Agent, text: str | None, files: Sequence[Attachment]) -> None:
     """Raise FoldmarkError, before anything is recorded, if nothing can be sent."""
     agent.context()
     config = agent.standing().config
