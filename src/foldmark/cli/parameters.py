@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click import Context, Parameter
@@ -17,8 +17,10 @@ from click.shell_completion import BashComplete, CompletionItem, add_completion_
 from foldmark.app import Setup
 from foldmark.core.config import MOST, number
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.log import Agent
 from foldmark.settings.given import Settings
+
+if TYPE_CHECKING:
+    from foldmark.log import Agent
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -81,7 +83,7 @@ def settings_for(setup: Setup, model: str | None) -> Settings:
     return setup.given.without("model")
 
 
-def use_model(agent: Agent, model: str | None) -> None:
+def use_model(agent: "Agent", model: str | None) -> None:
     """Let the agent use the model named on the command line, if any, from now on."""
     if model is not None and agent.standing().config.model != model:
         agent.configure("model", model)

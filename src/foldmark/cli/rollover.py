@@ -1,12 +1,8 @@
-"""`foldmark trim` and `foldmark rollover`: a coding agent's session continues in a new one [SPEC 8, S4].
-
-A trim is a copy with shortened tool results (`cli.trimming`). A rollover is a fresh session that begins with a summary.
-"""
+"""`foldmark rollover`: a coding agent's session continues in a fresh one that begins with a summary [SPEC 8, S4]."""
 
 import os
 import sys
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +11,6 @@ import click
 from foldmark.app import Setup
 from foldmark.cli.parameters import reporting
 from foldmark.cli.process import check_launch, session_outcome, start, warn
-from foldmark.cli.trimming import OPTIONS, TrimWish, run_trim
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
@@ -24,31 +19,6 @@ from foldmark.rendering import harmless, json_text
 if TYPE_CHECKING:
     from foldmark.formats.session_format import SessionPath
     from foldmark.sessions.rollover.rolling import RolloverReport
-
-
-def _trim_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(OPTIONS):
-        kind: dict[str, Any] = {"is_flag": True} if option.metavar is None else {"metavar": option.metavar}
-        command = click.option(option.name, help=option.help, **kind)(command)
-    return command
-
-
-@click.command()
-@click.argument("session", required=False)
-@_trim_options
-@reporting
-def trim(setup: Setup, /, as_json: bool, **wanted: Any) -> None:
-    """Cut long tool results in a coding agent's session.
-
-    `--profile deep` also cuts the results of all other tools, and what later calls made stale: reads and arguments of
-    calls, identical results, earlier todo lists, failed attempts that succeeded later. The default prints what this
-    would save. Tokens are those of the context: what the model is sent when the session is resumed.
-
-    SESSION is a file, a session's id or the beginning of one; by default the session that this runs in, or the newest
-    of this folder. The session is archived and stays as it is. The trimmed copy is a new session in the same folder,
-    which names file and line of everything that was cut. A trim takes effect when the new session is resumed.
-    """
-    run_trim(setup, TrimWish(**wanted, as_json=as_json))
 
 
 @click.command()
