@@ -1,9 +1,12 @@
 """The command line: parse, call a command, render. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted."""
 
+import os
+import re
 import sys
 from importlib import import_module
 
 import click
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class
 
 from foldmark import __version__
 from foldmark.app import Setup
@@ -133,3 +136,18 @@ class _Program(Group):
 def cli(context: click.Context, db: str | None, in_utc: bool) -> None:
     """Keep every conversation with a language model, and decide what the model sees of it."""
     context.obj = Setup(db, in_utc=in_utc)
+
+
+class _Bash(BashComplete):
+    """Completion for bash, which inserts completions as if they were typed: outside quotes, blanks and special
+    characters need a backslash."""
+
+    source_template = BashComplete.source_template.replace("read type", "read -r type")
+
+    def format_completion(self, item: CompletionItem[str]) -> str:
+        quoted = re.search(r"""(?:^|\s)['"][^'"]*$""", os.environ.get("COMP_WORDS", ""))
+        value = item.value if quoted else re.sub(r"([^\w@%+=:,./~-])", r"\\\1", item.value)
+        return f"{item.type},{value}"
+
+
+add_completion_class(_Bash)

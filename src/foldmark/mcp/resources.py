@@ -10,13 +10,13 @@ from urllib.parse import quote, unquote
 from mcp import types
 
 from foldmark.commands.show import context_json, context_text
-from foldmark.core.agents import AgentRecord
+from foldmark.core import selections
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.turns import newest_turns
 from foldmark.core.wording import count, listing, one_line
-from foldmark.log import Agent, Log, Result
-from foldmark.mcp.conversations import Conversations, all_conversations
+from foldmark.log import Agent, Result
+from foldmark.mcp.conversations import Conversations
 from foldmark.mcp.search import CONVERSATION
 from foldmark.rendering import json_text
 from foldmark.request.recorded import newest_requests
@@ -131,15 +131,11 @@ def completed(conversations: Conversations, params: types.CompleteRequestParams)
     )
 
 
-def _newest_first(log: Log) -> list[AgentRecord]:
-    return sorted(all_conversations(log), key=lambda record: -record.newest)
-
-
 def _names(conversations: Conversations) -> list[str]:
     if not conversations.exist:
         return []
-    with conversations.log() as log:
-        return [record.name or "" for record in _newest_first(log)]
+    with conversations.log() as log, log.store.read() as moment:
+        return [record.name or "" for record in selections.conversations(moment)]
 
 
 def _rows(conversations: Conversations, page: int) -> tuple[list[dict[str, Any]], int]:
@@ -148,7 +144,7 @@ def _rows(conversations: Conversations, page: int) -> tuple[list[dict[str, Any]]
     if not conversations.exist:
         return [], 0
     with conversations.log() as log, log.store.read() as moment:
-        records = _newest_first(log)
+        records = selections.conversations(moment)
         standings = [log.agent(each.id).standing_in(moment) for each in records[(page - 1) * PAGE : page * PAGE]]
     rows = [
         {
