@@ -21,6 +21,7 @@ from foldmark.rendering import harmless, json_text
 from foldmark.settings.given import local_minute
 
 if TYPE_CHECKING:
+    from foldmark.documents.exporting import Form
     from foldmark.log import Log
     from foldmark.sessions.archive.syncing import Synced
     from foldmark.sessions.conversion.writer import ImportReport
@@ -298,36 +299,29 @@ def export(
     With --to, the conversation becomes a document with its whole history: Markdown to read, or JSON to process and for
     `foldmark import`.
     """
-    if to is not None and not _is_session(to):
-        if cwd is not None:
-            raise click.UsageError("--cwd is the folder of a session, and --to writes a document: leave out one")
-        _export_document(setup, name, to, file, only_context, as_json)
-        return
-    if only_context:
-        raise click.UsageError("--context needs --to markdown, --to json or --to FILE; a session has only the context")
-    file = _session_target(to, file)
-    _export_session(setup, name, file, cwd or Path(), as_json)
+    from foldmark.documents.exporting import Target, target
 
-
-def _is_session(to: str) -> bool:
-    from foldmark.documents.exporting import target
-
-    return target(to).form == "session"
-
-
-def _session_target(to: str | None, file: Path | None) -> Path | None:
-    if to is not None and file is not None:
-        raise click.UsageError("--to names a file, and so does the second argument: leave out one")
-    return file if to is None else Path(to).expanduser()
-
-
-def _export_document(setup: Setup, name: str, to: str, file: Path | None, only_context: bool, as_json: bool) -> None:
-    from foldmark.documents.exporting import document, target, write_document
-
-    form, named = target(to)
+    form, named = target(to) if to is not None else Target("session", None)
     if named is not None and file is not None:
         raise click.UsageError("--to names a file, and so does the second argument: leave out one")
     file = named or file
+    if form == "session":
+        if only_context:
+            raise click.UsageError(
+                "--context needs --to markdown, --to json or --to FILE; a session has only the context"
+            )
+        _export_session(setup, name, file, cwd or Path(), as_json)
+    elif cwd is not None:
+        raise click.UsageError("--cwd is the folder of a session, and --to writes a document: leave out one")
+    else:
+        _export_document(setup, name, form, file, only_context, as_json)
+
+
+def _export_document(
+    setup: Setup, name: str, form: "Form", file: Path | None, only_context: bool, as_json: bool
+) -> None:
+    from foldmark.documents.exporting import document, write_document
+
     if as_json and (file is None or file == _STDOUT):
         raise click.UsageError("--json prints where the document is: name a FILE, or leave out --json")
     if file is not None and file != _STDOUT:
