@@ -12,12 +12,11 @@ import click
 
 from foldmark.app import Setup, nothing_to, read_settings
 from foldmark.cli.parameters import Number, reporting
-from foldmark.cli.process import progress_bar, warn
+from foldmark.cli.process import progress_bar, show, warn
 from foldmark.cli.sessions import update_index
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.search import Coverage, Vectors
 from foldmark.core.wording import count, one_line
-from foldmark.rendering import harmless, json_text
 
 if TYPE_CHECKING:
     from foldmark.recall.embeddings import Embedder
@@ -51,7 +50,7 @@ def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: in
             fingerprint = None if model is None else _loaded(given.recall_model).fingerprint
             removed = {name: _removed(store, fingerprint) for name, store in stores.items()}
             text = "vectors removed" if any(removed.values()) else "there were no vectors"
-            print(json_text({"removed": removed}) if as_json else text)
+            show({"removed": removed}, text, as_json)
             return 0
         embedder = _loaded(given.recall_model, offering=not (status or as_json))
         interrupted = False
@@ -61,7 +60,7 @@ def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: in
             except KeyboardInterrupt:
                 interrupted = True
         covered = {name: store.coverage(embedder.fingerprint) for name, store in stores.items()}
-        print(json_text(_data(embedder, stores, covered)) if as_json else _text(embedder, stores, covered))
+        show(_data(embedder, stores, covered), _text(embedder, stores, covered), as_json)
     if interrupted:
         warn("interrupted; `foldmark index` goes on from there")
         return 130
@@ -140,9 +139,9 @@ def _bar(total: int) -> Iterator[Callable[[int], None]]:
         if is_first and done and left > _LONG:
             warn(f"{count(total, 'message')}, about {_duration(left)}; Ctrl-C stops it, and the next run goes on")
         if done:
-            show(done, total)
+            report(done, total)
 
-    with progress_bar("Embedding") as show:
+    with progress_bar("Embedding") as report:
         yield made
 
 
@@ -165,7 +164,7 @@ def _text(embedder: "Embedder", stores: Mapping[str, Vectors], covered: Mapping[
         lines.append(f"{name}: {messages:,} of {count(of, 'message')}, {size / 1e6:.1f} MB")
         if others := len(set(store.embedders()) - {embedder.fingerprint}):
             lines.append(f"  and vectors of {count(others, 'other model')}; `foldmark index --remove` removes all")
-    return harmless("\n".join(lines))
+    return "\n".join(lines)
 
 
 def _data(embedder: "Embedder", stores: Mapping[str, Vectors], covered: Mapping[str, Coverage]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from foldmark.core.wording import one_line
-from foldmark.rendering import harmless, result_json, result_text
+from foldmark.rendering import harmless, json_text, result_json, result_text
 
 if TYPE_CHECKING:
     from foldmark.core.ports import Progress
@@ -90,6 +90,11 @@ def _outcome(parent: "SessionPath", new_id: str) -> str:
         return "no new session was written"
     resume = resume_command(session_path(new, parent.kind), os.environ)
     return f"the new session is whole: {new}\n`foldmark sessions` may lack it. Resume it with: {resume.shell}"
+
+
+def show(data: Any, text: str, as_json: bool) -> None:
+    """Print an answer: its data as JSON, or its text for a person."""
+    print(json_text(data) if as_json else harmless(text), flush=True)
 
 
 def warn(text: str) -> None:

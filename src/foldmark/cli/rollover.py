@@ -10,11 +10,10 @@ import click
 
 from foldmark.app import Setup
 from foldmark.cli.parameters import reporting
-from foldmark.cli.process import check_launch, session_outcome, start, warn
+from foldmark.cli.process import check_launch, session_outcome, show, start, warn
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
-from foldmark.rendering import harmless, json_text
 
 if TYPE_CHECKING:
     from foldmark.formats.session_format import SessionPath
@@ -62,12 +61,9 @@ def rollover(
     check_launch(launch, as_json)
     found = check(places.find(session, _working_folder(), os.environ))
     if not has_content(found):
-        if as_json:
-            nothing = {"new_session_id": None, "file": None, "parent_file": str(found.path), "command": None}
-            print(json_text(well_formed(nothing)))
-        else:
-            said = f"Session {one_line(found.id)} is empty: there is nothing to hand over; nothing was written."
-            print(harmless(said))
+        nothing = {"new_session_id": None, "file": None, "parent_file": str(found.path), "command": None}
+        said = f"Session {one_line(found.id)} is empty: there is nothing to hand over; nothing was written."
+        show(well_formed(nothing), said, as_json)
         return
     new_id = str(uuid.uuid4())
     with session_outcome(found, new_id):
@@ -78,10 +74,7 @@ def rollover(
         rolled = roll_over(found, summary, os.environ, exclude, new_id=new_id, issue=issue, worker=worker)
     for warning in rolled.warnings:
         warn(one_line(warning))
-    if as_json:
-        print(json_text(well_formed(_rollover_data(rolled))))
-    else:
-        print(harmless(_rollover_text(rolled)), flush=True)
+    show(well_formed(_rollover_data(rolled)), _rollover_text(rolled), as_json)
     if launch:
         start(rolled.command.words, rolled.command.cwd)
 

@@ -13,11 +13,10 @@ import click
 import foldmark
 from foldmark.app import Setup
 from foldmark.cli.parameters import Number, conversations, reporting
-from foldmark.cli.process import leaving, progress_bar, warn
+from foldmark.cli.process import leaving, progress_bar, show, warn
 from foldmark.core.agents import minute
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import count, one_line
-from foldmark.rendering import harmless, json_text
 from foldmark.settings.given import local_minute
 
 if TYPE_CHECKING:
@@ -57,11 +56,9 @@ def sync(setup: Setup, paths: tuple[Path, ...], quiet: bool, as_json: bool) -> i
 
     with progress_bar("Indexing", hidden=quiet) as progress:
         report = archive_sessions(os.environ, setup.given.sync_exclude, paths, progress)
-    if as_json:
+    if as_json or not quiet:
         problems = [{"file": file, "reason": why} for file, why in report.problems]
-        print(json_text({**msgspec.to_builtins(report), "problems": problems}))
-    elif not quiet:
-        print(harmless(_sync_text(report)))
+        show({**msgspec.to_builtins(report), "problems": problems}, _sync_text(report), as_json)
     for path, why in report.problems:
         warn(f"{path}: {why}" if path not in why else why)
     return 1 if report.problems else 0
@@ -105,11 +102,8 @@ def sessions(setup: Setup, limit: int, as_json: bool) -> None:
     roots = forest(records(archive).values(), archived)
     trees = [node for node in roots if node.children or node.known]
     others = [node for node in roots if not node.children and not node.known]
-    if as_json:
-        print(json_text(forest_data(trees, others[:limit], len(others))))
-    else:
-        time_of = minute if setup.in_utc else local_minute
-        print(harmless(forest_text(trees, others[:limit], len(others), time_of)))
+    text = forest_text(trees, others[:limit], len(others), minute if setup.in_utc else local_minute)
+    show(forest_data(trees, others[:limit], len(others)), text, as_json)
 
 
 def forest_text(
@@ -228,7 +222,7 @@ def import_(setup: Setup, named: str, name: str | None, as_json: bool) -> None:
     file = session_file(named)
     with setup.log(create=True) as log:
         report = import_file(log, file, name)
-    print(json_text(report_data(report)) if as_json else harmless(report_text(report)))
+    show(report_data(report), report_text(report), as_json)
 
 
 def _document(named: str) -> Path | None:
@@ -248,7 +242,7 @@ def _import_document(setup: Setup, file: Path, name: str | None, as_json: bool) 
     document = read_document(file)  # before a database is created
     with setup.log(create=True) as log, progress_bar(f"Importing {file.name}") as progress:
         report = import_document(log, document, name, progress)
-    print(json_text(msgspec.to_builtins(report)) if as_json else harmless(document_text(report)))
+    show(msgspec.to_builtins(report), document_text(report), as_json)
 
 
 def session_file(named: str) -> Path:
@@ -327,7 +321,7 @@ def _export_document(
     if file is not None and file != _STDOUT:
         with setup.log(create=False) as log, leaving(), progress_bar(f"Exporting {name}") as progress:
             written = write_document(log.find(name), form, file, progress, only_context=only_context)
-        print(json_text(written.data()) if as_json else harmless(written.text))
+        show(written.data(), written.text, as_json)
         return
     seen = sys.stdout.isatty()
     with (
@@ -351,4 +345,4 @@ def _export_session(setup: Setup, name: str, file: Path | None, cwd: Path, as_js
         sys.stdout.buffer.writelines(found.content())
         return
     written = write(found, os.environ, file)
-    print(json_text(export_data(found, written)) if as_json else harmless(export_text(found, written)))
+    show(export_data(found, written), export_text(found, written), as_json)

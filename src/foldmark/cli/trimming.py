@@ -10,13 +10,13 @@ import click
 
 from foldmark.app import Setup
 from foldmark.cli.parameters import reporting
-from foldmark.cli.process import check_launch, session_outcome, start, warn
+from foldmark.cli.process import check_launch, session_outcome, show, start, warn
 from foldmark.core.config import number
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import count, one_line
 from foldmark.formats.places import find, recognized_in
 from foldmark.formats.session_file import SessionFile
-from foldmark.rendering import aligned, harmless, json_text
+from foldmark.rendering import aligned
 from foldmark.sessions.trim.job import ToolTally, TrimOptions
 from foldmark.sessions.trim.trimming import TrimReport, kind_of, trim_session
 from foldmark.settings.given import GLOBAL_KINDS, Settings
@@ -58,7 +58,7 @@ def trim(setup: Setup, /, session: str | None, dry_run: bool, launch: bool, as_j
             report = trim_session(parent, file, options, new_id, os.environ, exclude, dry_run=dry_run)
     for warning in report.warnings:
         warn(warning)
-    print(json_text(_data(report)) if as_json else harmless(_text(report, launch)))
+    show(_data(report), _text(report, launch), as_json)
     if launch and report.resume:
         start(report.resume.words, report.resume.cwd)
         warn(f"the trim takes effect with: {report.resume.shell}")
