@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from typing import NamedTuple
 
+from foldmark.commands.agents import entry
 from foldmark.commands.registry import REASON_SIGN, WORDS_OF_OTHERS, Command, Registry
 from foldmark.commands.show import turn_title
 from foldmark.core import selections
 from foldmark.core.config import KEYS, KINDS
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.ports import Snapshot
 from foldmark.core.search import FILTERED_ROLES
 from foldmark.core.segments import Segments
 from foldmark.core.turns import newest_turns
@@ -23,7 +23,6 @@ from foldmark.cost.messages import next_messages
 from foldmark.log import Agent, family
 from foldmark.operations.history import everything_done, marks
 from foldmark.request.recorded import newest_requests
-from foldmark.request.standing import end_of
 from foldmark.settings.given import GLOBAL_KINDS
 from foldmark.text.mentions import begun, mention
 
@@ -298,19 +297,10 @@ def _conversations(agent: Agent) -> Iterator[Value]:
 
 
 def _agents(agent: Agent) -> Iterator[Value]:
-    with agent.log.store.read() as moment:
-        found = [each.agent for each in family.tree(family.root(agent))]
-        states = [_state(moment, each) for each in found]
-    for each, state in zip(found, states, strict=True):
-        yield each.id[:8], f"{family.label(each)} · {state}{', this agent' if each == agent else ''}"
-
-
-def _state(moment: Snapshot, agent: Agent) -> str:
-    if end := end_of(moment, agent.id):
-        return end.how
-    record, lease = moment.agent(agent.id), family.running(agent)
-    waiting = None if record is None else family.waits_for(moment, record)
-    return lease.state if lease else waiting or ("turn open" if record and record.open_turn is not None else "idle")
+    with agent.log.store.read():
+        found = [(each.agent, entry(each, agent)) for each in family.tree(family.root(agent))]
+    for each, its in found:
+        yield each.id[:8], f"{family.label(each)} · {its.state}{', this agent' if its.current else ''}"
 
 
 def _exports(agent: Agent) -> Iterator[Value]:

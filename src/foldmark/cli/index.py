@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,7 +15,7 @@ from foldmark.cli.parameters import Number, reporting
 from foldmark.cli.process import progress_bar, show, warn
 from foldmark.cli.sessions import update_index
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.search import Coverage, Vectors
+from foldmark.core.search import Vectors
 from foldmark.core.wording import count, one_line
 
 if TYPE_CHECKING:
@@ -59,8 +59,13 @@ def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: in
                 _make(stores, embedder, limit)
             except KeyboardInterrupt:
                 interrupted = True
-        covered = {name: store.coverage(embedder.fingerprint) for name, store in stores.items()}
-        show(_data(embedder, stores, covered), _text(embedder, stores, covered), as_json)
+        mine = {embedder.fingerprint}
+        found = {
+            name: {**store.coverage(embedder.fingerprint)._asdict(), "other_models": len({*store.embedders()} - mine)}
+            for name, store in stores.items()
+        }
+        data = {"model": embedder.name, "fingerprint": embedder.fingerprint, "dimensions": embedder.dimensions}
+        show({**data, **found}, _text(embedder, found), as_json)
     if interrupted:
         warn("interrupted; `foldmark index` goes on from there")
         return 130
@@ -157,22 +162,14 @@ def _removed(store: Vectors, fingerprint: str | None) -> int:
     return len(gone)
 
 
-def _text(embedder: "Embedder", stores: Mapping[str, Vectors], covered: Mapping[str, Coverage]) -> str:
+def _text(embedder: "Embedder", found: Mapping[str, dict[str, int]]) -> str:
     lines = [f"model {embedder.name}"]
-    for name, store in stores.items():
-        messages, of, size = covered[name]
-        lines.append(f"{name}: {messages:,} of {count(of, 'message')}, {size / 1e6:.1f} MB")
-        if others := len(set(store.embedders()) - {embedder.fingerprint}):
+    for name, each in found.items():
+        size = f"{each['bytes'] / 1e6:.1f} MB"
+        lines.append(f"{name}: {each['messages']:,} of {count(each['of'], 'message')}, {size}")
+        if others := each["other_models"]:
             lines.append(f"  and vectors of {count(others, 'other model')}; `foldmark index --remove` removes all")
     return "\n".join(lines)
-
-
-def _data(embedder: "Embedder", stores: Mapping[str, Vectors], covered: Mapping[str, Coverage]) -> dict[str, Any]:
-    data = {"model": embedder.name, "fingerprint": embedder.fingerprint, "dimensions": embedder.dimensions}
-    return data | {
-        name: {**covered[name]._asdict(), "other_models": len(set(store.embedders()) - {embedder.fingerprint})}
-        for name, store in stores.items()
-    }
 
 
 def offer_install(commands: Sequence[Sequence[str]]) -> bool:
