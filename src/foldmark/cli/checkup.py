@@ -74,7 +74,7 @@ class Check(Struct):
         """Set the text, and the member of the check's name with `more` ones."""
         self.text, self.data = text, {self.name: value, **more}
 
-    def wrong(self, text: str, remedy: str = "") -> None:
+    def problem(self, text: str, remedy: str = "") -> None:
         """Add a problem."""
         self.problems.append(Problem(text, remedy))
 
@@ -88,7 +88,7 @@ def checks(setup: Setup) -> Iterator[Check]:
         try:
             look(check, setup)
         except (FoldmarkError, OSError) as error:
-            check.wrong(f"{error.strerror or error}: {error.filename}" if isinstance(error, OSError) else str(error))
+            check.problem(f"{error.strerror or error}: {error.filename}" if isinstance(error, OSError) else str(error))
         problems = [Problem(secrets.hidden(each.text), secrets.hidden(each.remedy)) for each in check.problems]
         yield Check(name, secrets.hidden(check.text), secrets.hidden_in(check.data), problems)
 
@@ -103,7 +103,7 @@ def _program(check: Check, _: Setup) -> None:
     except NoProgramError:
         program = None
     if not os.path.isabs(home(os.environ)):  # noqa: PTH117 - "~" of a user without a home folder
-        check.wrong("You have no home folder.", "Set HOME to a folder that you may write.")
+        check.problem("You have no home folder.", "Set HOME to a folder that you may write.")
     data = {
         "version": __version__,
         "program": program,
@@ -127,9 +127,9 @@ def _settings(check: Check, setup: Setup) -> None:
         try:
             connected(model, given, attempts=1)
             if variable := missing_key(model.partition("/")[0], os.environ, given):
-                check.wrong(f"{model} needs a key.", f"Set {variable}, or choose another model.")
+                check.problem(f"{model} needs a key.", f"Set {variable}, or choose another model.")
         except ProviderError as error:
-            check.wrong(f"{model} cannot be asked: {error}", "Correct that, or choose another model.")
+            check.problem(f"{model} cannot be asked: {error}", "Correct that, or choose another model.")
     file = Path(config_folder(os.environ), "config.toml")
     used = f"{file} · " if file.exists() else ""
     data = {"file": str(file) if used else None, "model": model, "source": source}
@@ -153,9 +153,9 @@ def _extras(check: Check, _: Setup) -> None:
             lacking.append(package)
         elif least and _numbers(version) < _numbers(least):
             text = f"{package} {version} is too old: Foldmark needs {least} or newer."
-            check.wrong(text, f"Update it: {installs(extra)}." if extra else "Install Foldmark again.")
+            check.problem(text, f"Update it: {installs(extra)}." if extra else "Install Foldmark again.")
     if lacking := missing.pop("", []):
-        check.wrong(f"{', '.join(lacking)}, which Foldmark needs, is not installed.", "Install Foldmark again.")
+        check.problem(f"{', '.join(lacking)}, which Foldmark needs, is not installed.", "Install Foldmark again.")
     there = [extra for extra, lacking in missing.items() if not lacking]
     others = [extra for extra, lacking in missing.items() if lacking]
     text = ", ".join(there) or "none"
@@ -186,9 +186,9 @@ def _keys(check: Check, setup: Setup) -> None:
     for name, state in states.items():
         by_state.setdefault(state, []).append(name)
     for name in by_state.get("blank", []):
-        check.wrong(f"{name} is blank, which counts as not set.", "Set it to a key, or unset it.")
+        check.problem(f"{name} is blank, which counts as not set.", "Set it to a key, or unset it.")
     for name in by_state.get("invalid", []):
-        check.wrong(f"{name} holds characters that no key has.", "Set it to the key alone.")
+        check.problem(f"{name} holds characters that no key has.", "Set it to the key alone.")
     text = f"set: {', '.join(by_state.get('set', [])) or 'none'}"
     if others := by_state.get("not set", []):
         text += f" · not set: {', '.join(others)}"
@@ -203,7 +203,7 @@ def _network(check: Check, _: Setup) -> None:
     found = {name: value for name, value in outward(os.environ).items() if value}
     for name, value in found.items():
         if name in CERTIFICATES and not os.access(value, os.R_OK):
-            check.wrong(f"{name} names {value}, which cannot be read.", "Correct the path, or unset the variable.")
+            check.problem(f"{name} names {value}, which cannot be read.", "Correct the path, or unset the variable.")
     try:
         http()
     except (ImportError, OSError):  # without an extra that sends anything; with certificates as above
@@ -211,7 +211,7 @@ def _network(check: Check, _: Setup) -> None:
     except ProviderError as error:
         # The reason for any other problem may repeat the password in the address.
         text = str(error) if error.kind == "sdk" else "A proxy cannot be used."
-        check.wrong(text, "Correct ALL_PROXY, HTTPS_PROXY and HTTP_PROXY, or unset them.")
+        check.problem(text, "Correct ALL_PROXY, HTTPS_PROXY and HTTP_PROXY, or unset them.")
     seen = {name: value if name in CERTIFICATES else without_credentials(value) for name, value in found.items()}
     text = ", ".join(f"{name}={value}" for name, value in seen.items()) or "no proxy, no certificates of your own"
     check.shows(text, [{"variable": name, "value": value} for name, value in seen.items()])
@@ -238,7 +238,7 @@ def _clients(check: Check, _: Setup) -> None:
         try:
             paths[name] = shutil.which(agent_named(name).program)
         except FoldmarkError as error:
-            check.wrong(f"{error}.", "Install its package in another version, or remove it.")
+            check.problem(f"{error}.", "Install its package in another version, or remove it.")
     answers: dict[str, str | None] = {}
     asked = [Asked(path) for path in paths.values() if path]
     until = monotonic() + PATIENCE
@@ -256,7 +256,7 @@ def _clients(check: Check, _: Setup) -> None:
         texts.append(f"{name} {version or 'of an unknown version'} ({path})")
         if version is None:
             silent = f"did not answer within {PATIENCE:.0f} seconds" if answer is None else "printed no version"
-            check.wrong(f"`{path} --version` {silent}.", f"Run it in a terminal to see why, or install {name} again.")
+            check.problem(f"`{path} --version` {silent}.", f"Run it in a terminal to see why, or install {name} again.")
     check.shows(", ".join(texts), rows)
 
 
@@ -314,7 +314,7 @@ def _plugins(check: Check, _: Setup) -> None:
         try:
             found = installed_plugin(its, __version__)
         except FoldmarkError as error:
-            check.wrong(f"Claude Code's settings cannot be read: {error}.", "Correct that file.")
+            check.problem(f"Claude Code's settings cannot be read: {error}.", "Correct that file.")
             continue
         if found is None:
             continue
@@ -332,9 +332,9 @@ def _plugins(check: Check, _: Setup) -> None:
         if found.program is not None and not found.is_program_there:
             named = one_line(found.program)
             remedy = again if os.path.isabs(named) else f"Put {named} on your PATH."  # noqa: PTH117 - a name or a path
-            check.wrong(f"The hooks run {named}, which is not there.", remedy)
+            check.problem(f"The hooks run {named}, which is not there.", remedy)
         for text in _plugin_problems(found):
-            check.wrong(text, again)
+            check.problem(text, again)
     check.shows(" · ".join(texts) or "none (`foldmark install claude`)", rows)
 
 
@@ -362,7 +362,7 @@ def _folders(check: Check, _: Setup) -> None:
         rows.append({"name": name, "folder": str(folder), **facts})
         texts.append(f"{name} {folder}{'' if is_there else ' (not yet made)'}")
         if not is_private:
-            check.wrong(f"Other users may read {folder}.", f"Run `chmod 700 {quote(str(folder))}`.")
+            check.problem(f"Other users may read {folder}.", f"Run `chmod 700 {quote(str(folder))}`.")
         if name == "settings":  # only read, and only if they are there
             continue
         if not nearest.is_dir():
@@ -370,7 +370,7 @@ def _folders(check: Check, _: Setup) -> None:
         elif not is_writable:
             unmade[f"You may not write to {nearest}."] = "Allow it; until then nothing is recorded there."
     for text, remedy in unmade.items():  # each once
-        check.wrong(text, remedy)
+        check.problem(text, remedy)
     check.shows(" · ".join(texts), rows)
 
 
