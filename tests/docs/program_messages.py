@@ -26,7 +26,7 @@ CALLS = {
     "explain": "printed",
     "Result": "result",
     "operation_result": "result",
-    "Problem": "problem",
+    "problem": "problem",
     "StoreFinding": "problem",
     "Finding": "problem",
     "UsageError": "usage",

@@ -44,7 +44,7 @@ def test_the_list_has_messages_of_each_kind(found: list[Message]) -> None:
     known = {(each.file, each.taken_by) for each in found}
     assert ("foldmark/stores/sqlite/file.py", "StoreError") in known
     assert ("foldmark/providers/sdk.py", "ProviderError") in known
-    assert ("foldmark/cli/checkup.py", "Problem") in known
+    assert ("foldmark/cli/checkup.py", "problem") in known
 
 
 def test_a_message_is_read_from_the_syntax() -> None:

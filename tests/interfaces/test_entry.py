@@ -50,7 +50,7 @@ def test_a_command_imports_no_other_one_and_nothing_that_it_does_not_use(log: fo
     log.agent("default").append("user", "We keep the sessions in SQLite.")
     found = imported("search", "sessions")
     commands = {f"foldmark.cli.{target.partition(':')[0]}" for target in _COMMANDS.values()}
-    assert found & commands == {"foldmark.cli.program", "foldmark.cli.search", "foldmark.cli.sessions"}
+    assert found & commands == {"foldmark.cli.search", "foldmark.cli.sessions"}
     assert not found & {"numpy", "hashlib", "json", "difflib", "asyncio", "concurrent.futures", "subprocess"}
 
 

@@ -7,13 +7,14 @@ tables of models and tools. Interfaces only draw the result.
 import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from foldmark.commands.agents import entry
 from foldmark.commands.registry import REASON_SIGN, WORDS_OF_OTHERS, Command, Registry
 from foldmark.commands.show import turn_title
+from foldmark.core import selections
 from foldmark.core.config import KEYS, KINDS
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.ports import Snapshot
 from foldmark.core.search import FILTERED_ROLES
 from foldmark.core.segments import Segments
 from foldmark.core.turns import newest_turns
@@ -22,7 +23,6 @@ from foldmark.cost.messages import next_messages
 from foldmark.log import Agent, family
 from foldmark.operations.history import everything_done, marks
 from foldmark.request.recorded import newest_requests
-from foldmark.request.standing import end_of
 from foldmark.settings.given import GLOBAL_KINDS
 from foldmark.text.mentions import begun, mention
 
@@ -31,52 +31,6 @@ MOST = 50
 
 MESSAGES_READ = 2000
 """Maximum number of messages read for one completion."""
-
-
-Meaning = Literal[
-    "agent", "command", "conversation", "event", "mark", "mark or turn", "memo", "model", "operation", "pinned turn",
-    "request", "role", "setting", "setting and value", "tagged text", "target", "theme", "tool", "tool result", "turn",
-    "visible turn", "written by",
-]  # fmt: skip
-"""The kinds of things that an argument can name."""
-
-_FREE = "CRITERIA DATE FILE FOLDER MESSAGE N NEW OFFER QUERY RANGES SESSION TEXT TOKENS"
-"""Words for free text and numbers."""
-
-MEANINGS: Mapping[str, Meaning | None] = {
-    **dict.fromkeys(_FREE.split()),
-    "session new NAME": None,
-    "theme NAME": "theme",
-    "COMMAND": "command",
-    "GID": "turn",
-    "ID": "event",
-    "ID2": "event",
-    "KEY": "setting",
-    "KEY=VALUE": "setting and value",
-    "MARK": "mark",
-    "MARK|GID": "mark or turn",
-    "NAME": "conversation",
-    "ROLE": "role",
-    "TARGET": "target",
-    "UUID": "agent",
-    "WORDS": "tagged text",
-    "context drop GID": "visible turn",
-    "context evict ID": "tool result",
-    "context sent ID": "request",
-    "mark NAME": "mark",
-    "memo add TEXT": "tagged text",
-    "memo remove ID": "memo",
-    "memo show ID": "memo",
-    "model NAME": "model",
-    "pin GID": "visible turn",
-    "recall --agent NAME": "written by",
-    "recall --tool NAME": "tool",
-    "resend GID": "visible turn",
-    "restore ID": "operation",
-    "unpin GID": "pinned turn",
-}
-"""The meaning of each word in a usage. An entry that begins with a command applies to that command, any other entry to
-all commands. None stands for free text or a number."""
 
 
 _TYPED = re.compile(r'(?:"[^"]*(?:"|$)|\S)+')
@@ -105,6 +59,13 @@ class Completion(NamedTuple):
 
 Value = tuple[str, str]
 """A value for an argument, with its help."""
+
+
+class Meaning(NamedTuple):
+    """What an argument names: its values. Ids also match by the words of their help."""
+
+    values: Callable[[Agent], Iterator[Value]]
+    are_ids: bool = False
 
 
 def can_complete(line: str, cursor: int | None = None) -> bool:
@@ -175,7 +136,7 @@ def _arguments(command: Command, registry: Registry, agent: Agent | None, typed:
     if awaited and agent is not None and not word.startswith("-"):
         kind = meaning(f"{command.name} {awaited.strip('[].')}")
         is_rest = awaited.rstrip("]").endswith("...")
-        if kind in ("conversation", "command") and is_rest:
+        if kind in (CONVERSATION, COMMAND) and is_rest:
             first = begin + len(behind) - len(behind.lstrip())  # the name may contain spaces
             word = typed[first:]
         if kind is not None:
@@ -192,8 +153,8 @@ def _arguments(command: Command, registry: Registry, agent: Agent | None, typed:
 
 
 def meaning(name: str) -> Meaning | None:
-    """Return the meaning of an argument, given as in `recall --agent NAME`. Raises KeyError if it is not in the
-    table."""
+    """Return the meaning of an argument, given as in `recall --agent NAME`; None for free text or a number. Raises
+    KeyError if it is not in the table."""
     return MEANINGS[name if name in MEANINGS else name.rpartition(" ")[2]]
 
 
@@ -210,21 +171,21 @@ def _candidates(
     """Return the values that match the typed text; ids also match by the words of their help. With `quotes`, a value
     that contains spaces stands in quotes."""
     word = word.lstrip('"')
-    if kind == "tagged text" and not word.startswith("#"):
+    if kind == TAGGED_TEXT and not word.startswith("#"):
         return []
-    if kind == "setting and value" and "=" in word:
+    if kind == SETTING_AND_VALUE and "=" in word:
         key, _, word = word.partition("=")
         key = key.lower()
         named = KINDS[key].choices if key in KINDS else ()
         # A table, not a comparison: no interface may compare command names, and `model` is one of them.
         values = {"model": _models}.get(key, lambda _: iter([(each, "") for each in named]))(agent)
         first += len(key) + 1
-    elif kind == "command":
+    elif kind == COMMAND:
         values = iter([(each.name, each.help) for each in registry.commands.values()])
     else:
-        if kind in _NUMBERS and (dash := re.match(r"(?:\d+[-,])+", word)):
+        if kind.are_ids and (dash := re.match(r"(?:\d+[-,])+", word)):
             first, word = first + dash.end(), word[dash.end() :]
-        values = _VALUES[kind](agent)
+        values = kind.values(agent)
     try:
         return [
             CompletionCandidate(f'"{text}"' if quotes and " " in text else text, help, first, last)
@@ -236,7 +197,7 @@ def _candidates(
 
 def _fits(kind: Meaning, text: str, help: str, word: str) -> bool:
     word = word.lower()
-    by_title = kind in _NUMBERS and len(word) > 1 and not word.isdigit() and word in help.lower()
+    by_title = kind.are_ids and len(word) > 1 and not word.isdigit() and word in help.lower()
     return text.lower().startswith(word) or by_title
 
 
@@ -330,52 +291,65 @@ def _models(agent: Agent) -> Iterator[Value]:
 
 def _conversations(agent: Agent) -> Iterator[Value]:
     with agent.log.store.read() as moment:
-        records = [each for each in moment.agents() if each.name and not each.deleted]
-    for each in sorted(records, key=lambda record: -record.newest):
+        records = selections.conversations(moment)
+    for each in records:
         yield each.name or "", count(each.messages, "message")
 
 
 def _agents(agent: Agent) -> Iterator[Value]:
-    with agent.log.store.read() as moment:
-        found = [each.agent for each in family.tree(family.root(agent))]
-        states = [_state(moment, each) for each in found]
-    for each, state in zip(found, states, strict=True):
-        yield each.id[:8], f"{family.label(each)} · {state}{', this agent' if each == agent else ''}"
+    with agent.log.store.read():
+        found = [(each.agent, entry(each, agent)) for each in family.tree(family.root(agent))]
+    for each, its in found:
+        yield each.id[:8], f"{family.label(each)} · {its.state}{', this agent' if its.current else ''}"
 
 
-def _state(moment: Snapshot, agent: Agent) -> str:
-    if end := end_of(moment, agent.id):
-        return end.how
-    record, lease = moment.agent(agent.id), family.running(agent)
-    waiting = None if record is None else family.waits_for(moment, record)
-    return lease.state if lease else waiting or ("turn open" if record and record.open_turn is not None else "idle")
+def _exports(agent: Agent) -> Iterator[Value]:
+    yield "markdown", "a document to read"
+    yield "json", "a document to process and to import"
 
 
-_VALUES: dict[Meaning, Callable[[Agent], Iterator[Value]]] = {
-    "agent": _agents,
-    "conversation": _conversations,
-    "event": _events,
-    "mark": _marks,
-    "mark or turn": lambda agent: chain(_marks(agent), _turns(agent, lambda at: at.visible)),
-    "memo": _memos,
-    "model": _models,
-    "operation": _operations,
-    "pinned turn": _pinned,
-    "request": _requests,
-    "role": lambda _: ((each, "") for each in FILTERED_ROLES),
-    "setting": _settings,
-    "setting and value": lambda agent: ((f"{key}=", help) for key, help in _settings(agent)),
-    "tagged text": _tags,
-    "target": lambda _: iter((("markdown", "a document to read"), ("json", "a document to process and to import"))),
-    "theme": lambda _: ((each, "") for each in GLOBAL_KINDS["theme"].choices),
-    "tool": lambda agent: ((spec.name, title(spec.description)) for spec in agent.log.tools()),
-    "tool result": _results,
-    "turn": lambda agent: _turns(agent, lambda at: at.lineage),
-    "visible turn": lambda agent: _turns(agent, lambda at: at.visible),
-    "written by": lambda agent: chain(_conversations(agent), _agents(agent)),
+_FREE = "CRITERIA DATE FILE FOLDER MESSAGE N NEW OFFER QUERY RANGES SESSION TEXT TOKENS"
+"""Words for free text and numbers."""
+
+COMMAND = Meaning(lambda _: iter(()))
+"""A command; its values are those of the registry."""
+CONVERSATION = Meaning(_conversations)
+MARK = Meaning(_marks)
+SETTING_AND_VALUE = Meaning(lambda agent: ((f"{key}=", help) for key, help in _settings(agent)))
+TAGGED_TEXT = Meaning(_tags)
+VISIBLE_TURN = Meaning(lambda agent: _turns(agent, lambda at: at.visible), are_ids=True)
+
+MEANINGS: Mapping[str, Meaning | None] = {
+    **dict.fromkeys(_FREE.split()),
+    "session new NAME": None,
+    "theme NAME": Meaning(lambda _: ((each, "") for each in GLOBAL_KINDS["theme"].choices)),
+    "COMMAND": COMMAND,
+    "GID": Meaning(lambda agent: _turns(agent, lambda at: at.lineage), are_ids=True),
+    "ID": (event := Meaning(_events, are_ids=True)),
+    "ID2": event,
+    "KEY": Meaning(_settings),
+    "KEY=VALUE": SETTING_AND_VALUE,
+    "MARK": MARK,
+    "MARK|GID": Meaning(lambda agent: chain(_marks(agent), VISIBLE_TURN.values(agent))),
+    "NAME": CONVERSATION,
+    "ROLE": Meaning(lambda _: ((each, "") for each in FILTERED_ROLES)),
+    "TARGET": Meaning(_exports),
+    "UUID": Meaning(_agents),
+    "WORDS": TAGGED_TEXT,
+    "context drop GID": VISIBLE_TURN,
+    "context evict ID": Meaning(_results, are_ids=True),
+    "context sent ID": Meaning(_requests, are_ids=True),
+    "mark NAME": MARK,
+    "memo add TEXT": TAGGED_TEXT,
+    "memo remove ID": (memo := Meaning(_memos, are_ids=True)),
+    "memo show ID": memo,
+    "model NAME": Meaning(_models),
+    "pin GID": VISIBLE_TURN,
+    "recall --agent NAME": Meaning(lambda agent: chain(_conversations(agent), _agents(agent))),
+    "recall --tool NAME": Meaning(lambda agent: ((each.name, title(each.description)) for each in agent.log.tools())),
+    "resend GID": VISIBLE_TURN,
+    "restore ID": Meaning(_operations, are_ids=True),
+    "unpin GID": Meaning(_pinned, are_ids=True),
 }
-
-_NUMBERS: tuple[Meaning, ...] = (
-    "event", "memo", "operation", "pinned turn", "request", "tool result", "turn", "visible turn",
-)  # fmt: skip
-"""Meanings whose values are ids; they also match by the words of their help."""
+"""The meaning of each word in a usage. An entry that begins with a command applies to that command, any other entry to
+all commands."""

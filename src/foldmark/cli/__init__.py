@@ -1,8 +1,7 @@
-"""The program `foldmark`. Commands that a coding agent runs after each step, and `trim`, skip the imports of the
-command line.
+"""The program `foldmark`. Commands that a coding agent runs after each step skip the imports of the command line.
 
-These imports take five times as long as the rest of a hook, and as long as the rest of a trim [SPEC 8]. With a request
-for help, or if anything precedes the command's name, the command line handles the command like any other.
+These imports take five times as long as the rest of a hook [SPEC 8]. With a request for help, or if anything precedes
+the command's name, the command line handles the command like any other.
 """
 
 import sys
@@ -24,28 +23,14 @@ def main() -> int:
         import msgspec  # noqa: F401
 
         del sys.modules["typing_extensions"]
-    if words and words[0] == "trim":
-        from foldmark.cli.outcome import open_streams
-        from foldmark.cli.trimming import at_once
-
-        _collect_rarely()
-        open_streams()
-        code = at_once(words[1:])
-        if code is not None:
-            return code
-    from foldmark.cli.program import main
-
-    _collect_rarely()
-    main()
-    return 0  # not reached: the command line ends the process
-
-
-def _collect_rarely() -> None:
-    import gc
+    from foldmark.cli.outcome import open_streams
+    from foldmark.cli.program import run
 
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
     gc.enable()
+    open_streams()
+    return run()
 
 
 def hook() -> int:

@@ -11,7 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -56,13 +56,13 @@ class Problem(Struct, frozen=True):
     remedy: str = ""
 
 
-class Check(Struct, frozen=True):
+class Check(Struct):
     """The result of a check: its name, a text for a person, members for JSON, and what is wrong."""
 
     name: str
-    text: str
-    data: dict[str, Any]
-    problems: tuple[Problem, ...] = ()
+    text: str = "cannot be read"
+    data: dict[str, Any] = {}
+    problems: list[Problem] = []
 
     @property
     def lines(self) -> list[str]:
@@ -70,51 +70,44 @@ class Check(Struct, frozen=True):
         said = (f"{each.text}{'' if each.text[-1:] in '.?!' else '.'} {each.remedy}" for each in self.problems)
         return [f"{self.name:<9} {self.text}", *(f"  ! {each.rstrip()}" for each in said)]
 
+    def shows(self, text: str, value: Any, **more: Any) -> None:
+        """Set the text, and the member of the check's name with `more` ones."""
+        self.text, self.data = text, {self.name: value, **more}
+
+    def problem(self, text: str, remedy: str = "") -> None:
+        """Add a problem."""
+        self.problems.append(Problem(text, remedy))
+
 
 def checks(setup: Setup) -> Iterator[Check]:
-    """Yield the result of each check. No check prevents another one. The last one opens the database."""
-    environment, given = os.environ, Settings()
-    with suppress(FoldmarkError):  # reported by the check of the settings
-        given = setup.given
-    yield _checked("foldmark", lambda: _program(environment))
-    yield _checked("settings", lambda: _settings(setup))
-    yield _checked("extras", _extras)
-    yield _checked("keys", lambda: _keys(environment, given))
-    yield _checked("network", lambda: _network(environment))
-    yield _checked("clients", lambda: _clients(environment))
-    yield _checked("plugins", lambda: _plugins(environment))
-    yield _checked("folders", lambda: _folders(environment))
-    yield _checked("database", lambda: _database(setup))
-
-
-def _checked(name: str, check: Callable[[], Check]) -> Check:
-    """Return the result of a check, without keys. An error becomes a problem."""
-    try:
-        found = check()
-    except (FoldmarkError, OSError) as error:
-        why = f"{error.strerror or error}: {error.filename}" if isinstance(error, OSError) else str(error)
-        found = Check(name, "cannot be read", {name: None}, (Problem(why),))
+    """Yield the result of each check, without keys. An error becomes a problem, and prevents no other check. The last
+    one opens the database."""
     secrets = known_keys()
-    problems = tuple(Problem(secrets.hidden(each.text), secrets.hidden(each.remedy)) for each in found.problems)
-    return Check(name, secrets.hidden(found.text), secrets.hidden_in(found.data), problems)
+    for name, look in _CHECKS.items():
+        check = Check(name, data={name: None})
+        try:
+            look(check, setup)
+        except (FoldmarkError, OSError) as error:
+            check.problem(f"{error.strerror or error}: {error.filename}" if isinstance(error, OSError) else str(error))
+        problems = [Problem(secrets.hidden(each.text), secrets.hidden(each.remedy)) for each in check.problems]
+        yield Check(name, secrets.hidden(check.text), secrets.hidden_in(check.data), problems)
 
 
-def _program(environment: Mapping[str, str]) -> Check:
+def _program(check: Check, _: Setup) -> None:
     from apsw import sqlite_lib_version
 
     from foldmark.sessions.install.locations import NoProgramError, installed_program
 
-    problems = []
     try:
         program = installed_program()
     except NoProgramError:
         program = None
-    if not os.path.isabs(home(environment)):  # noqa: PTH117 - "~" of a user without a home folder
-        problems.append(Problem("You have no home folder.", "Set HOME to a folder that you may write."))
+    if not os.path.isabs(home(os.environ)):  # noqa: PTH117 - "~" of a user without a home folder
+        check.problem("You have no home folder.", "Set HOME to a folder that you may write.")
     data = {
         "version": __version__,
         "program": program,
-        "on_path": shutil.which("foldmark", path=environment.get("PATH")) is not None,
+        "on_path": shutil.which("foldmark") is not None,
         "python": platform.python_version(),
         "sqlite": sqlite_lib_version(),
         "system": platform.platform(),
@@ -122,35 +115,35 @@ def _program(environment: Mapping[str, str]) -> Check:
     where = f" · {program}" if program else ""
     where += "" if data["on_path"] else " (not on the PATH)"
     text = f"{__version__}{where} · Python {data['python']} · SQLite {data['sqlite']} · {data['system']}"
-    return Check("foldmark", text, {"foldmark": data}, tuple(problems))
+    check.shows(text, data)
 
 
-def _settings(setup: Setup) -> Check:
+def _settings(check: Check, setup: Setup) -> None:
     from foldmark.settings.access import missing_key
 
-    given, problems = setup.given, []
+    given = setup.given
     model, source = given.config({}).model, given.source("model", {}, {})
     if model != "offline":
         try:
             connected(model, given, attempts=1)
             if variable := missing_key(model.partition("/")[0], os.environ, given):
-                problems.append(Problem(f"{model} needs a key.", f"Set {variable}, or choose another model."))
+                check.problem(f"{model} needs a key.", f"Set {variable}, or choose another model.")
         except ProviderError as error:
-            problems.append(Problem(f"{model} cannot be asked: {error}", "Correct that, or choose another model."))
+            check.problem(f"{model} cannot be asked: {error}", "Correct that, or choose another model.")
     file = Path(config_folder(os.environ), "config.toml")
     used = f"{file} · " if file.exists() else ""
     data = {"file": str(file) if used else None, "model": model, "source": source}
-    return Check("settings", f"{used}new conversations use {model} ({source})", {"settings": data}, tuple(problems))
+    check.shows(f"{used}new conversations use {model} ({source})", data)
 
 
-def _extras() -> Check:
+def _extras(check: Check, _: Setup) -> None:
     """Compare the requirements in the metadata of the package with what is installed."""
     try:
         required = requirements()
     except PackageNotFoundError:
-        return Check("extras", "unknown, because Foldmark runs without being installed", {"extras": None})
+        check.shows("unknown, because Foldmark runs without being installed", None)
+        return
     missing: dict[str, list[str]] = {}
-    problems = []
     for extra, requirement in ((extra, each) for extra, listed in required.items() for each in listed):
         if extra == _ALL or not (found := _REQUIREMENT.match(requirement)):
             continue
@@ -160,17 +153,15 @@ def _extras() -> Check:
             lacking.append(package)
         elif least and _numbers(version) < _numbers(least):
             text = f"{package} {version} is too old: Foldmark needs {least} or newer."
-            problems.append(Problem(text, f"Update it: {installs(extra)}." if extra else "Install Foldmark again."))
+            check.problem(text, f"Update it: {installs(extra)}." if extra else "Install Foldmark again.")
     if lacking := missing.pop("", []):
-        text = f"{', '.join(lacking)}, which Foldmark needs, is not installed."
-        problems.append(Problem(text, "Install Foldmark again."))
+        check.problem(f"{', '.join(lacking)}, which Foldmark needs, is not installed.", "Install Foldmark again.")
     there = [extra for extra, lacking in missing.items() if not lacking]
     others = [extra for extra, lacking in missing.items() if lacking]
     text = ", ".join(there) or "none"
     if others:
         text += f" · not installed: {', '.join(others)} ({installs(others[0])})"
-    data = [{"name": extra, "installed": not lacking, "missing": lacking} for extra, lacking in missing.items()]
-    return Check("extras", text, {"extras": data}, tuple(problems))
+    check.shows(text, [{"name": extra, "installed": not each, "missing": each} for extra, each in missing.items()])
 
 
 def _installed_version(package: str) -> str | None:
@@ -184,38 +175,35 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version.partition("+")[0])[:3])
 
 
-def _keys(environment: Mapping[str, str], given: Settings) -> Check:
+def _keys(check: Check, setup: Setup) -> None:
     from foldmark.settings.access import key_states
 
-    states = key_states(environment, given)
+    given = Settings()
+    with suppress(FoldmarkError):  # reported by the check of the settings
+        given = setup.given
+    states = key_states(os.environ, given)
     by_state: dict[str, list[str]] = {}
     for name, state in states.items():
         by_state.setdefault(state, []).append(name)
-    problems = [
-        Problem(f"{name} is blank, which counts as not set.", "Set it to a key, or unset it.")
-        for name in by_state.get("blank", [])
-    ]
-    problems += [
-        Problem(f"{name} holds characters that no key has.", "Set it to the key alone.")
-        for name in by_state.get("invalid", [])
-    ]
+    for name in by_state.get("blank", []):
+        check.problem(f"{name} is blank, which counts as not set.", "Set it to a key, or unset it.")
+    for name in by_state.get("invalid", []):
+        check.problem(f"{name} holds characters that no key has.", "Set it to the key alone.")
     text = f"set: {', '.join(by_state.get('set', [])) or 'none'}"
     if others := by_state.get("not set", []):
         text += f" · not set: {', '.join(others)}"
-    rows = [{"variable": name, "state": state} for name, state in states.items()]
-    return Check("keys", text, {"keys": rows}, tuple(problems))
+    check.shows(text, [{"variable": name, "state": state} for name, state in states.items()])
 
 
-def _network(environment: Mapping[str, str]) -> Check:
+def _network(check: Check, _: Setup) -> None:
     """Check the proxies and the files of certificates that the environment names."""
     from foldmark.live.addresses import CERTIFICATES, outward
     from foldmark.providers.sdk import http
 
-    problems, found = [], {name: value for name, value in outward(environment).items() if value}
+    found = {name: value for name, value in outward(os.environ).items() if value}
     for name, value in found.items():
         if name in CERTIFICATES and not os.access(value, os.R_OK):
-            text = f"{name} names {value}, which cannot be read."
-            problems.append(Problem(text, "Correct the path, or unset the variable."))
+            check.problem(f"{name} names {value}, which cannot be read.", "Correct the path, or unset the variable.")
     try:
         http()
     except (ImportError, OSError):  # without an extra that sends anything; with certificates as above
@@ -223,11 +211,10 @@ def _network(environment: Mapping[str, str]) -> Check:
     except ProviderError as error:
         # The reason for any other problem may repeat the password in the address.
         text = str(error) if error.kind == "sdk" else "A proxy cannot be used."
-        problems.append(Problem(text, "Correct ALL_PROXY, HTTPS_PROXY and HTTP_PROXY, or unset them."))
+        check.problem(text, "Correct ALL_PROXY, HTTPS_PROXY and HTTP_PROXY, or unset them.")
     seen = {name: value if name in CERTIFICATES else without_credentials(value) for name, value in found.items()}
     text = ", ".join(f"{name}={value}" for name, value in seen.items()) or "no proxy, no certificates of your own"
-    rows = [{"variable": name, "value": value} for name, value in seen.items()]
-    return Check("network", text, {"network": rows}, tuple(problems))
+    check.shows(text, [{"variable": name, "value": value} for name, value in seen.items()])
 
 
 def without_credentials(address: str) -> str:
@@ -241,17 +228,17 @@ def without_credentials(address: str) -> str:
     return (begin[0] if begin else "") + re.split(r"[/?#]", after)[0]
 
 
-def _clients(environment: Mapping[str, str]) -> Check:
+def _clients(check: Check, _: Setup) -> None:
     """Check the coding agents on the PATH. All are asked for their versions at the same time."""
     from foldmark.live.live_agent import agent_named, agent_names
 
-    problems, rows, texts = list[Problem](), list[dict[str, Any]](), list[str]()
+    rows, texts = list[dict[str, Any]](), list[str]()
     paths = dict[str, str | None]()
     for name in agent_names():
         try:
-            paths[name] = shutil.which(agent_named(name).program, path=environment.get("PATH"))
+            paths[name] = shutil.which(agent_named(name).program)
         except FoldmarkError as error:
-            problems.append(Problem(f"{error}.", "Install its package in another version, or remove it."))
+            check.problem(f"{error}.", "Install its package in another version, or remove it.")
     answers: dict[str, str | None] = {}
     asked = [Asked(path) for path in paths.values() if path]
     until = monotonic() + PATIENCE
@@ -269,9 +256,8 @@ def _clients(environment: Mapping[str, str]) -> Check:
         texts.append(f"{name} {version or 'of an unknown version'} ({path})")
         if version is None:
             silent = f"did not answer within {PATIENCE:.0f} seconds" if answer is None else "printed no version"
-            text = f"`{path} --version` {silent}."
-            problems.append(Problem(text, f"Run it in a terminal to see why, or install {name} again."))
-    return Check("clients", ", ".join(texts), {"clients": rows}, tuple(problems))
+            check.problem(f"`{path} --version` {silent}.", f"Run it in a terminal to see why, or install {name} again.")
+    check.shows(", ".join(texts), rows)
 
 
 class Asked:
@@ -281,7 +267,9 @@ class Asked:
         self.path = path
         self._output: bytes | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        with suppress(OSError):  # it is not executable after all
+        # A program that was left over may keep the pipe open, so the reading thread is not waited for.
+        self.thread = Thread(target=self._read, daemon=True)
+        try:
             self._process = subprocess.Popen(
                 [path, "--version"],
                 stdin=subprocess.DEVNULL,
@@ -289,16 +277,13 @@ class Asked:
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
-        # A program that was left over may keep the pipe open, so the reading thread is not waited for.
-        self.thread = Thread(target=self._read, daemon=True)
+        except OSError:  # it is not executable after all
+            self._output = b""
         self.thread.start()
 
     def _read(self) -> None:
-        if self._process is None:
-            self._output = b""
-            return
-        assert self._process.stdout is not None
-        self._output = self._process.stdout.read(_MOST_BYTES)
+        if self._process is not None and self._process.stdout is not None:
+            self._output = self._process.stdout.read(_MOST_BYTES)
 
     def end(self) -> str | None:
         """End the program and those that it started, and return what it printed; None if it printed nothing in time."""
@@ -316,20 +301,20 @@ class Asked:
         return None if output is None else output.decode("utf-8", "replace")
 
 
-def _plugins(environment: Mapping[str, str]) -> Check:
+def _plugins(check: Check, _: Setup) -> None:
     from foldmark.sessions.install.examining import installed_plugin
     from foldmark.sessions.install.locations import project_places, user_places
 
-    places: dict[str, Places] = {"user": user_places(Path(), environment)}
+    places: dict[str, Places] = {"user": user_places(Path(), os.environ)}
     with suppress(OSError, CommandError):  # the working folder was removed, or is no project
-        places["project"] = project_places(Path.cwd(), environment)
-    problems, rows, texts = [], [], []
+        places["project"] = project_places(Path.cwd(), os.environ)
+    rows, texts = [], []
     for scope, its in places.items():
         again = f"Run `foldmark install claude{' --project' if scope == 'project' else ''}`."
         try:
             found = installed_plugin(its, __version__)
         except FoldmarkError as error:
-            problems.append(Problem(f"Claude Code's settings cannot be read: {error}.", "Correct that file."))
+            check.problem(f"Claude Code's settings cannot be read: {error}.", "Correct that file.")
             continue
         if found is None:
             continue
@@ -347,9 +332,10 @@ def _plugins(environment: Mapping[str, str]) -> Check:
         if found.program is not None and not found.is_program_there:
             named = one_line(found.program)
             remedy = again if os.path.isabs(named) else f"Put {named} on your PATH."  # noqa: PTH117 - a name or a path
-            problems.append(Problem(f"The hooks run {named}, which is not there.", remedy))
-        problems += [Problem(text, again) for text in _plugin_problems(found)]
-    return Check("plugins", " · ".join(texts) or "none (`foldmark install claude`)", {"plugins": rows}, tuple(problems))
+            check.problem(f"The hooks run {named}, which is not there.", remedy)
+        for text in _plugin_problems(found):
+            check.problem(text, again)
+    check.shows(" · ".join(texts) or "none (`foldmark install claude`)", rows)
 
 
 def _plugin_problems(found: "InstalledPlugin") -> Iterator[str]:
@@ -361,12 +347,12 @@ def _plugin_problems(found: "InstalledPlugin") -> Iterator[str]:
         yield "Claude Code's settings do not name the plugin."
 
 
-def _folders(environment: Mapping[str, str]) -> Check:
+def _folders(check: Check, _: Setup) -> None:
     """Check who may read Foldmark's folders, and whether this user may write to them."""
-    problems, rows, texts = [], [], []
+    rows, texts, unmade = [], [], dict[str, str]()
     folders = {"data": data_folder, "state": state_folder, "settings": config_folder}
     for name, folder_of in folders.items():
-        folder = Path(folder_of(environment))
+        folder = Path(folder_of(os.environ))
         is_there = folder.is_dir()
         nearest = next((each for each in (folder, *folder.parents) if each.exists()), folder)
         is_writable = nearest.is_dir() and os.access(nearest, os.W_OK)
@@ -376,46 +362,35 @@ def _folders(environment: Mapping[str, str]) -> Check:
         rows.append({"name": name, "folder": str(folder), **facts})
         texts.append(f"{name} {folder}{'' if is_there else ' (not yet made)'}")
         if not is_private:
-            problems.append(Problem(f"Other users may read {folder}.", f"Run `chmod 700 {quote(str(folder))}`."))
+            check.problem(f"Other users may read {folder}.", f"Run `chmod 700 {quote(str(folder))}`.")
         if name == "settings":  # only read, and only if they are there
             continue
         if not nearest.is_dir():
-            problems.append(
-                Problem(f"{nearest} is not a folder.", "Set HOME, or the XDG_ variable for it, to a folder.")
-            )
+            unmade[f"{nearest} is not a folder."] = "Set HOME, or the XDG_ variable for it, to a folder."
         elif not is_writable:
-            problems.append(
-                Problem(f"You may not write to {nearest}.", "Allow it; until then nothing is recorded there.")
-            )
-    return Check("folders", " · ".join(texts), {"folders": rows}, tuple(dict.fromkeys(problems)))
+            unmade[f"You may not write to {nearest}."] = "Allow it; until then nothing is recorded there."
+    for text, remedy in unmade.items():  # each once
+        check.problem(text, remedy)
+    check.shows(" · ".join(texts), rows)
 
 
-def _database(setup: Setup) -> Check:
+def _database(check: Check, setup: Setup) -> None:
     """Check that the database can be opened."""
-    if invalid := _invalid(setup):
-        return Check("database", f"unknown, because {invalid}", {"database": None, "opens": False})
-    name = shown(setup.db)
-    if not setup.has_database and setup.db == default_database(os.environ):
-        text = f"{name} · none yet; `foldmark chat` starts it"
-        return Check("database", text, {"database": name, "opens": False})
-    facts: dict[str, Any] = {}
     try:
-        facts = _database_facts(setup.db)
-        with setup.log(create=False):
-            pass
-    except FoldmarkError as error:
-        data = {"database": name, "opens": False, **facts}
-        return Check("database", f"{name} · cannot be opened", data, (Problem(str(error)),))
-    size = f" · {facts['bytes'] / 1e6:,.1f} MB · schema {facts['schema']}" if facts else ""
-    return Check("database", f"{name}{size}", {"database": name, "opens": True, **facts})
-
-
-def _invalid(setup: Setup) -> str:
-    try:
-        setup.db  # noqa: B018 - it may come from the settings
+        name = shown(setup.db)
     except FoldmarkError:
-        return "the settings that may name it are invalid"
-    return ""
+        check.shows("unknown, because the settings that may name it are invalid", None, opens=False)
+        return
+    if not setup.has_database and setup.db == default_database(os.environ):
+        check.shows(f"{name} · none yet; `foldmark chat` starts it", name, opens=False)
+        return
+    check.shows(f"{name} · cannot be opened", name, opens=False)
+    facts = _database_facts(setup.db)
+    check.data |= facts
+    with setup.log(create=False):
+        pass
+    size = f" · {facts['bytes'] / 1e6:,.1f} MB · schema {facts['schema']}" if facts else ""
+    check.shows(f"{name}{size}", name, opens=True, **facts)
 
 
 def _database_facts(address: str) -> dict[str, Any]:
@@ -428,3 +403,16 @@ def _database_facts(address: str) -> dict[str, Any]:
         schema = schema_of(db, address)
     parts = [Path(f"{address}{ending}") for ending in ("", "-wal")]
     return {"schema": schema, "bytes": sum(part.stat().st_size for part in parts if part.exists())}
+
+
+_CHECKS: dict[str, Callable[[Check, Setup], None]] = {
+    "foldmark": _program,
+    "settings": _settings,
+    "extras": _extras,
+    "keys": _keys,
+    "network": _network,
+    "clients": _clients,
+    "plugins": _plugins,
+    "folders": _folders,
+    "database": _database,
+}

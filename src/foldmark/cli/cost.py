@@ -11,10 +11,11 @@ import click
 import foldmark
 from foldmark.app import Setup
 from foldmark.cli.parameters import Number, conversations_and_files, reporting
+from foldmark.cli.process import show
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import count
 from foldmark.log import Agent
-from foldmark.rendering import aligned, counter, harmless, json_text
+from foldmark.rendering import aligned, counter
 from foldmark.stores.addresses import may_exist, shown
 
 if TYPE_CHECKING:
@@ -192,4 +193,4 @@ def cost(setup: Setup, /, name: str, plot: Path | None, as_json: bool, **options
         found = compare(agent, CostOptions(**options), counter("making request"))
     if plot is not None:
         draw([(title(found), found.rows, found.tariff)], plot)
-    print(json_text(_data(found)) if as_json else harmless(_text(found)))
+    show(_data(found), _text(found), as_json)

@@ -14,7 +14,7 @@ from msgspec import to_builtins
 import foldmark
 from foldmark.app import Setup, open_over
 from foldmark.cli.parameters import reporting
-from foldmark.cli.process import progress_bar, warn
+from foldmark.cli.process import progress_bar, show, warn
 from foldmark.core.errors import CommandError, FoldmarkError, StoreError
 from foldmark.core.wording import count
 from foldmark.log import Log
@@ -55,12 +55,8 @@ def backup(setup: Setup, file: Path, verify: bool, force: bool, as_json: bool) -
 
     with progress_bar("Writing") as progress:
         size = back_up(setup.db, file, progress, replace=force)
-    if as_json:
-        print(json_text({"database": setup.db, "file": str(file), "bytes": size}))
-    else:
-        print(
-            harmless(f"{file}: {size / 1e6:,.1f} MB. `foldmark backup --verify` checks it; `foldmark --db` opens it.")
-        )
+    text = f"{file}: {size / 1e6:,.1f} MB. `foldmark backup --verify` checks it; `foldmark --db` opens it."
+    show({"database": setup.db, "file": str(file), "bytes": size}, text, as_json)
     return 0
 
 
@@ -118,7 +114,7 @@ def copy(setup: Setup, source: str, target: str, names: tuple[str, ...], called:
         warn("interrupted; run it again to go on from there")
         return 130
     data = {"from": shown(source), "to": shown(target), **to_builtins(report)}
-    print(json_text(data) if as_json else _copy_text(shown(target), report))
+    show(data, _copy_text(shown(target), report), as_json)
     return 0
 
 
@@ -142,7 +138,7 @@ def _copy_text(target: str, report: "CopyReport") -> str:
             lines.append(f"  {each.name}: events {first}-{last} are {ids[0][2]}-{at + last - begin} here")
     if report.agents:
         lines.append(f"  {agents}, {count(report.compared, 'event')} compared: the same in both ({report.hash[:12]})")
-    return harmless("\n".join(lines))
+    return "\n".join(lines)
 
 
 @click.command()
@@ -214,14 +210,11 @@ def _check_database(
             file=sys.stderr,
         )
     left = sum(1 for _, repaired in findings if not repaired)
-    if as_json:
-        found = [{"text": finding.text, "repaired": repaired} for finding, repaired in findings]
-        print(json_text({**more, "database": name, "agents": agents, "findings": found}))
-        return 1 if left else 0
-    for finding, repaired in findings:
-        print(harmless(f"{finding.text}{' (repaired)' if repaired else ''}"))
+    found = [{"text": finding.text, "repaired": repaired} for finding, repaired in findings]
     verdict = count(left, "fault") if left else "all is well"
-    print(harmless(f"{name}: {count(agents, 'agent')}, {verdict}"))
+    lines = [f"{finding.text}{' (repaired)' if repaired else ''}" for finding, repaired in findings]
+    lines.append(f"{name}: {count(agents, 'agent')}, {verdict}")
+    show({**more, "database": name, "agents": agents, "findings": found}, "\n".join(lines), as_json)
     return 1 if left else 0
 
 
@@ -242,10 +235,7 @@ def _check_session(setup: Setup, named: str, repairing: bool, out: Path | None, 
         with foldmark.open(":memory:", settings={}) as log:
             new = repair(log, found, id, datetime.now(UTC), foldmark.__version__, out)
     left = new.now.wrong if new else found.wrong
-    if as_json:
-        print(json_text(_session_data(found, new)))
-    else:
-        print(harmless("\n".join(_session_lines(found, new, repairing))))
+    show(_session_data(found, new), "\n".join(_session_lines(found, new, repairing)), as_json)
     return 1 if left else 0
 
 

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from foldmark.cli.outcome import MisuseError
 from foldmark.core.wording import nearest
 
 
@@ -30,10 +29,7 @@ class Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            try:
-                return super().invoke(ctx)
-            except MisuseError as error:
-                raise click.UsageError(str(error)) from None
+            return super().invoke(ctx)
         except click.UsageError as error:
             command = self.get_command(ctx, ctx.invoked_subcommand or "")
             if error.ctx is None and command is not None:

@@ -6,18 +6,17 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from foldmark.app import Setup, nothing_to, read_settings
 from foldmark.cli.parameters import Number, reporting
-from foldmark.cli.process import progress_bar, warn
+from foldmark.cli.process import progress_bar, show, warn
 from foldmark.cli.sessions import update_index
 from foldmark.core.errors import FoldmarkError
-from foldmark.core.search import Coverage, Vectors
+from foldmark.core.search import Vectors
 from foldmark.core.wording import count, one_line
-from foldmark.rendering import harmless, json_text
 
 if TYPE_CHECKING:
     from foldmark.recall.embeddings import Embedder
@@ -51,7 +50,7 @@ def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: in
             fingerprint = None if model is None else _loaded(given.recall_model).fingerprint
             removed = {name: _removed(store, fingerprint) for name, store in stores.items()}
             text = "vectors removed" if any(removed.values()) else "there were no vectors"
-            print(json_text({"removed": removed}) if as_json else text)
+            show({"removed": removed}, text, as_json)
             return 0
         embedder = _loaded(given.recall_model, offering=not (status or as_json))
         interrupted = False
@@ -60,8 +59,13 @@ def index(setup: Setup, status: bool, remove: bool, model: str | None, limit: in
                 _make(stores, embedder, limit)
             except KeyboardInterrupt:
                 interrupted = True
-        covered = {name: store.coverage(embedder.fingerprint) for name, store in stores.items()}
-        print(json_text(_data(embedder, stores, covered)) if as_json else _text(embedder, stores, covered))
+        mine = {embedder.fingerprint}
+        found = {
+            name: {**store.coverage(embedder.fingerprint)._asdict(), "other_models": len({*store.embedders()} - mine)}
+            for name, store in stores.items()
+        }
+        data = {"model": embedder.name, "fingerprint": embedder.fingerprint, "dimensions": embedder.dimensions}
+        show({**data, **found}, _text(embedder, found), as_json)
     if interrupted:
         warn("interrupted; `foldmark index` goes on from there")
         return 130
@@ -140,9 +144,9 @@ def _bar(total: int) -> Iterator[Callable[[int], None]]:
         if is_first and done and left > _LONG:
             warn(f"{count(total, 'message')}, about {_duration(left)}; Ctrl-C stops it, and the next run goes on")
         if done:
-            show(done, total)
+            report(done, total)
 
-    with progress_bar("Embedding") as show:
+    with progress_bar("Embedding") as report:
         yield made
 
 
@@ -158,22 +162,14 @@ def _removed(store: Vectors, fingerprint: str | None) -> int:
     return len(gone)
 
 
-def _text(embedder: "Embedder", stores: Mapping[str, Vectors], covered: Mapping[str, Coverage]) -> str:
+def _text(embedder: "Embedder", found: Mapping[str, dict[str, int]]) -> str:
     lines = [f"model {embedder.name}"]
-    for name, store in stores.items():
-        messages, of, size = covered[name]
-        lines.append(f"{name}: {messages:,} of {count(of, 'message')}, {size / 1e6:.1f} MB")
-        if others := len(set(store.embedders()) - {embedder.fingerprint}):
+    for name, each in found.items():
+        size = f"{each['bytes'] / 1e6:.1f} MB"
+        lines.append(f"{name}: {each['messages']:,} of {count(each['of'], 'message')}, {size}")
+        if others := each["other_models"]:
             lines.append(f"  and vectors of {count(others, 'other model')}; `foldmark index --remove` removes all")
-    return harmless("\n".join(lines))
-
-
-def _data(embedder: "Embedder", stores: Mapping[str, Vectors], covered: Mapping[str, Coverage]) -> dict[str, Any]:
-    data = {"model": embedder.name, "fingerprint": embedder.fingerprint, "dimensions": embedder.dimensions}
-    return data | {
-        name: {**covered[name]._asdict(), "other_models": len(set(store.embedders()) - {embedder.fingerprint})}
-        for name, store in stores.items()
-    }
+    return "\n".join(lines)
 
 
 def offer_install(commands: Sequence[Sequence[str]]) -> bool:

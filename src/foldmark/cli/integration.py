@@ -16,6 +16,7 @@ import click
 from foldmark import __version__, cli
 from foldmark.app import Setup, embedding
 from foldmark.cli.parameters import AS_JSON, Number, conversations
+from foldmark.cli.process import show
 from foldmark.core.errors import CommandError, FoldmarkError
 from foldmark.core.wording import one_line
 from foldmark.rendering import harmless, json_text
@@ -101,13 +102,9 @@ def uninstall(program: str | None, user: bool, project: bool, as_json: bool) -> 
     _check(program, "uninstall", needed=True)
     places = _places(user, project)
     plan = carry_out(places, os.environ)
-    if as_json:
-        print(json_text([_data(done, False) for done in plan.done]))
-        return
-    print(
-        harmless("\n".join(_line(done, False) for done in plan.done) or f"Foldmark is not installed in {places.folder}")
-    )
-    if plan.done:
+    text = "\n".join(_line(done, False) for done in plan.done) or f"Foldmark is not installed in {places.folder}"
+    show([_data(done, False) for done in plan.done], text, as_json)
+    if plan.done and not as_json:
         print(_by_hand(plan) or "Restart Claude Code: a running session keeps its hooks.")
 
 

@@ -5,16 +5,17 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
 from foldmark.app import Setup
 from foldmark.cli.parameters import reporting
+from foldmark.cli.process import show
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import count, listing
-from foldmark.rendering import harmless, json_text
+from foldmark.rendering import harmless
 
 if TYPE_CHECKING:
     import socket
@@ -170,13 +171,9 @@ def _status(setup: Setup, *, as_json: bool) -> None:
 
     with setup.log(create=False) as log:
         found = statuses(log)
-    if as_json:
-        rows: list[dict[str, Any]] = [each.data() for each in found]
-        print(json_text({"sessions": rows}))
-        return
-    for each in found:
-        print(harmless("\n".join(each.lines)))
+    lines = [line for each in found for line in each.lines]
     if not found:
-        print("No session was recorded yet; `foldmark live claude` records one.")
+        lines = ["No session was recorded yet; `foldmark live claude` records one."]
     elif len(found) > 1:
-        print(count(len(found), "session"))
+        lines.append(count(len(found), "session"))
+    show({"sessions": [each.data() for each in found]}, "\n".join(lines), as_json)

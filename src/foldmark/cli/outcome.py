@@ -1,17 +1,14 @@
-"""The outcome of a command: its exit code, and an error on one line. Without the imports of the command line."""
+"""The outcome of a command: its exit code, and an error on one line."""
 
 import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from foldmark.core.errors import CommandError, FoldmarkError
+import click
+
+from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
-
-
-class MisuseError(CommandError):
-    """The options of a command contradict each other, or a value is wrong. The command line completes the message with
-    the command that shows the usage."""
 
 
 def open_streams() -> None:
@@ -28,15 +25,23 @@ def open_streams() -> None:
 
 def outcome(work: Callable[[], object]) -> int:
     """Do the work of a command, and return its exit code: the number that the work returns, otherwise 0. Print an error
-    on one line. Raises MisuseError, whose message is not complete."""
+    on one line, one of the usage with the command that shows it."""
     try:
         code = work()
         sys.stdout.flush()
-    except MisuseError:
-        raise
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "foldmark"
+        wrong = error.format_message().rstrip(".")
+        end = "" if wrong.endswith("?") else "."
+        return fail(f"{wrong}{end} `{where} --help` shows the usage.", error.exit_code)
+    except click.ClickException as error:
+        return fail(error.format_message(), error.exit_code)
     except FoldmarkError as error:
         return fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, click.Abort):
         return fail("interrupted", 130)
     except BrokenPipeError:
         _give_up_output()

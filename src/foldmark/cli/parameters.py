@@ -3,22 +3,23 @@
 On an error, nothing is completed, because no message would be seen.
 """
 
-import os
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click import Context, Parameter
-from click.shell_completion import BashComplete, CompletionItem, add_completion_class
+from click.shell_completion import CompletionItem
 
 from foldmark.app import Setup
+from foldmark.core import selections
 from foldmark.core.config import MOST, number
 from foldmark.core.errors import CommandError, FoldmarkError
-from foldmark.log import Agent
 from foldmark.settings.given import Settings
+
+if TYPE_CHECKING:
+    from foldmark.log import Agent
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -81,7 +82,7 @@ def settings_for(setup: Setup, model: str | None) -> Settings:
     return setup.given.without("model")
 
 
-def use_model(agent: Agent, model: str | None) -> None:
+def use_model(agent: "Agent", model: str | None) -> None:
     """Let the agent use the model named on the command line, if any, from now on."""
     if model is not None and agent.standing().config.model != model:
         agent.configure("model", model)
@@ -93,9 +94,8 @@ def conversations(context: Context, _: Parameter, incomplete: str) -> list[Compl
     with suppress(FoldmarkError, OSError):
         if setup.has_database:
             with setup.log(create=False) as log, log.store.read() as moment:
-                records = [each for each in moment.agents() if each.name and not each.deleted]
-            newest = sorted(records, key=lambda record: -record.newest)
-            return [CompletionItem(each.name) for each in newest if each.name and each.name.startswith(incomplete)]
+                names = [each.name or "" for each in selections.conversations(moment)]
+            return [CompletionItem(name) for name in names if name.startswith(incomplete)]
     return []
 
 
@@ -134,18 +134,3 @@ def _values(context: Context, before: str, incomplete: str) -> list[CompletionIt
             if each.first >= len(before)
         ]
     return []
-
-
-class _Bash(BashComplete):
-    """Completion for bash, which inserts completions as if they were typed: outside quotes, blanks and special
-    characters need a backslash."""
-
-    source_template = BashComplete.source_template.replace("read type", "read -r type")
-
-    def format_completion(self, item: CompletionItem[str]) -> str:
-        quoted = re.search(r"""(?:^|\s)['"][^'"]*$""", os.environ.get("COMP_WORDS", ""))
-        value = item.value if quoted else re.sub(r"([^\w@%+=:,./~-])", r"\\\1", item.value)
-        return f"{item.type},{value}"
-
-
-add_completion_class(_Bash)

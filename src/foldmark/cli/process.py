@@ -9,9 +9,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from foldmark.cli.outcome import MisuseError
+import click
+
 from foldmark.core.wording import one_line
-from foldmark.rendering import harmless, result_json, result_text
+from foldmark.rendering import harmless, json_text, result_json, result_text
 
 if TYPE_CHECKING:
     from foldmark.core.ports import Progress
@@ -36,8 +37,6 @@ def progress_bar(label: str, *, hidden: bool = False) -> "Iterator[Progress]":
     bar: Any = None
 
     def show(done: int, total: int) -> None:
-        import click  # 20 ms, which a trim saves
-
         nonlocal bar
         if bar is None:
             bar = stack.enter_context(click.progressbar(length=1, label=one_line(label), file=sys.stderr))
@@ -93,15 +92,20 @@ def _outcome(parent: "SessionPath", new_id: str) -> str:
     return f"the new session is whole: {new}\n`foldmark sessions` may lack it. Resume it with: {resume.shell}"
 
 
+def show(data: Any, text: str, as_json: bool) -> None:
+    """Print an answer: its data as JSON, or its text for a person."""
+    print(json_text(data) if as_json else harmless(text), flush=True)
+
+
 def warn(text: str) -> None:
     """Print a warning on standard error."""
     print(harmless(f"foldmark: {text}"), file=sys.stderr)
 
 
 def check_launch(launch: bool, as_json: bool) -> None:
-    """Raise MisuseError if both options are given, because the coding agent would print to the same output."""
+    """Raise UsageError if both options are given, because the coding agent would print to the same output."""
     if launch and as_json:
-        raise MisuseError("--json prints the command to start, and --launch starts it: leave out one")
+        raise click.UsageError("--json prints the command to start, and --launch starts it: leave out one")
 
 
 def start(command: Sequence[str], cwd: Path | None) -> None:

@@ -13,14 +13,14 @@ import click
 import foldmark
 from foldmark.app import Setup
 from foldmark.cli.parameters import Number, conversations, reporting
-from foldmark.cli.process import leaving, progress_bar, warn
+from foldmark.cli.process import leaving, progress_bar, show, warn
 from foldmark.core.agents import minute
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import count, one_line
-from foldmark.rendering import harmless, json_text
 from foldmark.settings.given import local_minute
 
 if TYPE_CHECKING:
+    from foldmark.documents.exporting import Form
     from foldmark.log import Log
     from foldmark.sessions.archive.syncing import Synced
     from foldmark.sessions.conversion.writer import ImportReport
@@ -56,11 +56,9 @@ def sync(setup: Setup, paths: tuple[Path, ...], quiet: bool, as_json: bool) -> i
 
     with progress_bar("Indexing", hidden=quiet) as progress:
         report = archive_sessions(os.environ, setup.given.sync_exclude, paths, progress)
-    if as_json:
+    if as_json or not quiet:
         problems = [{"file": file, "reason": why} for file, why in report.problems]
-        print(json_text({**msgspec.to_builtins(report), "problems": problems}))
-    elif not quiet:
-        print(harmless(_sync_text(report)))
+        show({**msgspec.to_builtins(report), "problems": problems}, _sync_text(report), as_json)
     for path, why in report.problems:
         warn(f"{path}: {why}" if path not in why else why)
     return 1 if report.problems else 0
@@ -104,11 +102,8 @@ def sessions(setup: Setup, limit: int, as_json: bool) -> None:
     roots = forest(records(archive).values(), archived)
     trees = [node for node in roots if node.children or node.known]
     others = [node for node in roots if not node.children and not node.known]
-    if as_json:
-        print(json_text(forest_data(trees, others[:limit], len(others))))
-    else:
-        time_of = minute if setup.in_utc else local_minute
-        print(harmless(forest_text(trees, others[:limit], len(others), time_of)))
+    text = forest_text(trees, others[:limit], len(others), minute if setup.in_utc else local_minute)
+    show(forest_data(trees, others[:limit], len(others)), text, as_json)
 
 
 def forest_text(
@@ -227,7 +222,7 @@ def import_(setup: Setup, named: str, name: str | None, as_json: bool) -> None:
     file = session_file(named)
     with setup.log(create=True) as log:
         report = import_file(log, file, name)
-    print(json_text(report_data(report)) if as_json else harmless(report_text(report)))
+    show(report_data(report), report_text(report), as_json)
 
 
 def _document(named: str) -> Path | None:
@@ -247,7 +242,7 @@ def _import_document(setup: Setup, file: Path, name: str | None, as_json: bool) 
     document = read_document(file)  # before a database is created
     with setup.log(create=True) as log, progress_bar(f"Importing {file.name}") as progress:
         report = import_document(log, document, name, progress)
-    print(json_text(msgspec.to_builtins(report)) if as_json else harmless(document_text(report)))
+    show(msgspec.to_builtins(report), document_text(report), as_json)
 
 
 def session_file(named: str) -> Path:
@@ -298,42 +293,35 @@ def export(
     With --to, the conversation becomes a document with its whole history: Markdown to read, or JSON to process and for
     `foldmark import`.
     """
-    if to is not None and not _is_session(to):
-        if cwd is not None:
-            raise click.UsageError("--cwd is the folder of a session, and --to writes a document: leave out one")
-        _export_document(setup, name, to, file, only_context, as_json)
-        return
-    if only_context:
-        raise click.UsageError("--context needs --to markdown, --to json or --to FILE; a session has only the context")
-    file = _session_target(to, file)
-    _export_session(setup, name, file, cwd or Path(), as_json)
+    from foldmark.documents.exporting import Target, target
 
-
-def _is_session(to: str) -> bool:
-    from foldmark.documents.exporting import target
-
-    return target(to).form == "session"
-
-
-def _session_target(to: str | None, file: Path | None) -> Path | None:
-    if to is not None and file is not None:
-        raise click.UsageError("--to names a file, and so does the second argument: leave out one")
-    return file if to is None else Path(to).expanduser()
-
-
-def _export_document(setup: Setup, name: str, to: str, file: Path | None, only_context: bool, as_json: bool) -> None:
-    from foldmark.documents.exporting import document, target, write_document
-
-    form, named = target(to)
+    form, named = target(to) if to is not None else Target("session", None)
     if named is not None and file is not None:
         raise click.UsageError("--to names a file, and so does the second argument: leave out one")
     file = named or file
+    if form == "session":
+        if only_context:
+            raise click.UsageError(
+                "--context needs --to markdown, --to json or --to FILE; a session has only the context"
+            )
+        _export_session(setup, name, file, cwd or Path(), as_json)
+    elif cwd is not None:
+        raise click.UsageError("--cwd is the folder of a session, and --to writes a document: leave out one")
+    else:
+        _export_document(setup, name, form, file, only_context, as_json)
+
+
+def _export_document(
+    setup: Setup, name: str, form: "Form", file: Path | None, only_context: bool, as_json: bool
+) -> None:
+    from foldmark.documents.exporting import document, write_document
+
     if as_json and (file is None or file == _STDOUT):
         raise click.UsageError("--json prints where the document is: name a FILE, or leave out --json")
     if file is not None and file != _STDOUT:
         with setup.log(create=False) as log, leaving(), progress_bar(f"Exporting {name}") as progress:
             written = write_document(log.find(name), form, file, progress, only_context=only_context)
-        print(json_text(written.data()) if as_json else harmless(written.text))
+        show(written.data(), written.text, as_json)
         return
     seen = sys.stdout.isatty()
     with (
@@ -357,4 +345,4 @@ def _export_session(setup: Setup, name: str, file: Path | None, cwd: Path, as_js
         sys.stdout.buffer.writelines(found.content())
         return
     written = write(found, os.environ, file)
-    print(json_text(export_data(found, written)) if as_json else harmless(export_text(found, written)))
+    show(export_data(found, written), export_text(found, written), as_json)

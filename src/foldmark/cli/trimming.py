@@ -1,135 +1,83 @@
-"""`foldmark trim`, without the imports of the command line, which take as long as the rest of a trim [SPEC 8, S4].
-
-`at_once` runs a trim whose words it knows. The command line explains all others, and offers the same options.
-"""
+"""`foldmark trim`: a copy of a coding agent's session with shortened tool results [SPEC 8, S4]."""
 
 import os
 import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import click
 
 from foldmark.app import Setup
-from foldmark.cli.outcome import MisuseError, outcome
-from foldmark.cli.process import check_launch, session_outcome, start, warn
+from foldmark.cli.parameters import reporting
+from foldmark.cli.process import check_launch, session_outcome, show, start, warn
 from foldmark.core.config import number
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import count, one_line
 from foldmark.formats.places import find, recognized_in
 from foldmark.formats.session_file import SessionFile
-from foldmark.rendering import aligned, harmless, json_text
+from foldmark.rendering import aligned
 from foldmark.sessions.trim.job import ToolTally, TrimOptions
 from foldmark.sessions.trim.trimming import TrimReport, kind_of, trim_session
 from foldmark.settings.given import GLOBAL_KINDS, Settings
 
-
-class Option(NamedTuple):
-    """An option of the command: its name, the name of its value (None: it has none), and its help."""
-
-    name: str
-    metavar: str | None
-    help: str
-
-    @property
-    def key(self) -> str:
-        """Its name in a `TrimWish`."""
-        return self.name.removeprefix("--").replace("-", "_")
-
-
-OPTIONS = (
-    Option("--threshold", "N", "Keep N characters of a result. [setting trim_threshold_chars]"),
-    Option("--tools", "A,B", "Tools to cut: names or patterns as mcp__*. [setting trim_target_tools]"),
-    Option("--profile", "NAME", "`default`, or `deep`: results of all tools, and what became stale."),
-    Option("--spare", "N", "Leave the newest N results whole. [0]"),
-    Option("--keep-display-copy", None, "Keep the copy of a result that only the display reads."),
-    Option("--dry-run", None, "Print what would be saved; write nothing."),
-    Option("--launch", None, "Start the coding agent in the trimmed session."),
-)
-
-_DIGITS = 10
 _HEAD = ["tool", "results", "cut", "arguments", "characters", "~tokens"]
 _ARGUMENTS = 3
 """Index of the column with the number of calls with cut arguments, omitted if there are none."""
 
 
-class TrimWish(NamedTuple):
-    """The words of a command: the session, and the values of the options, as typed."""
+@click.command()
+@click.argument("session", required=False)
+@click.option("--threshold", metavar="N", help="Keep N characters of a result. [setting trim_threshold_chars]")
+@click.option("--tools", metavar="A,B", help="Tools to cut: names or patterns as mcp__*. [setting trim_target_tools]")
+@click.option("--profile", metavar="NAME", help="`default`, or `deep`: results of all tools, and what became stale.")
+@click.option("--spare", metavar="N", help="Leave the newest N results whole. [0]")
+@click.option("--keep-display-copy", is_flag=True, help="Keep the copy of a result that only the display reads.")
+@click.option("--dry-run", is_flag=True, help="Print what would be saved; write nothing.")
+@click.option("--launch", is_flag=True, help="Start the coding agent in the trimmed session.")
+@reporting
+def trim(setup: Setup, /, session: str | None, dry_run: bool, launch: bool, as_json: bool, **wanted: Any) -> None:
+    """Cut long tool results in a coding agent's session.
 
-    session: str | None = None
-    threshold: str | None = None
-    tools: str | None = None
-    profile: str | None = None
-    spare: str | None = None
-    keep_display_copy: bool = False
-    dry_run: bool = False
-    launch: bool = False
-    as_json: bool = False
+    `--profile deep` also cuts the results of all other tools, and what later calls made stale: reads and arguments of
+    calls, identical results, earlier todo lists, failed attempts that succeeded later. The default prints what this
+    would save. Tokens are those of the context: what the model is sent when the session is resumed.
 
-
-def at_once(words: Sequence[str]) -> int | None:
-    """Run a trim with these words behind the command's name and return its exit code.
-
-    Return None, with nothing done, if the command line has to read the words.
+    SESSION is a file, a session's id or the beginning of one; by default the session that this runs in, or the newest
+    of this folder. The session is archived and stays as it is. The trimmed copy is a new session in the same folder,
+    which names file and line of everything that was cut. A trim takes effect when the new session is resumed.
     """
-    wish = _wish(words)
-    if wish is None:
-        return None
-    try:
-        return outcome(lambda: run_trim(Setup(None, in_utc=wish.as_json), wish))
-    except MisuseError:  # the command line adds where the usage is shown
-        return None
-
-
-def _wish(words: Sequence[str]) -> TrimWish | None:
-    """Return what is wished if each word is a session or the full name of an option with its value, otherwise None."""
-    by_name = {option.name: option for option in (*OPTIONS, Option("--json", None, ""))}
-    found: dict[str, Any] = {}
-    rest = iter(words)
-    for word in rest:
-        name, equals, value = word.partition("=")
-        if not word.startswith("-"):
-            if not word or "session" in found:
-                return None
-            found["session"] = word
-        elif (option := by_name.get(name)) is None or (option.metavar is None and equals):
-            return None
-        elif option.metavar is None:
-            found["as_json" if name == "--json" else option.key] = True
-        else:
-            given = value if equals else next(rest, None)
-            if given is None or (not equals and given.startswith("-")):
-                return None
-            found[option.key] = given
-    return TrimWish(**found)
-
-
-def run_trim(setup: Setup, wish: TrimWish) -> None:
-    """Trim a session and print the outcome. Raises MisuseError before anything is done, and FoldmarkError."""
-    if wish.launch and wish.dry_run:
-        raise MisuseError("--launch starts the new session, and --dry-run writes none: leave out one")
-    check_launch(wish.launch, wish.as_json)
-    options = _options(setup.given, wish)
-    found, new_id, exclude = find(wish.session, Path.cwd(), os.environ), str(uuid.uuid4()), setup.given.sync_exclude
+    if launch and dry_run:
+        raise click.UsageError("--launch starts the new session, and --dry-run writes none: leave out one")
+    check_launch(launch, as_json)
+    options = _options(setup.given, **wanted)
+    found, new_id, exclude = find(session, Path.cwd(), os.environ), str(uuid.uuid4()), setup.given.sync_exclude
     with SessionFile(found.path) as file:
         parent = recognized_in(file, found)
         with session_outcome(parent, new_id):
-            report = trim_session(parent, file, options, new_id, os.environ, exclude, dry_run=wish.dry_run)
+            report = trim_session(parent, file, options, new_id, os.environ, exclude, dry_run=dry_run)
     for warning in report.warnings:
         warn(warning)
-    print(json_text(_data(report)) if wish.as_json else harmless(_text(report, wish.launch)))
-    if wish.launch and report.resume:
+    show(_data(report), _text(report, launch), as_json)
+    if launch and report.resume:
         start(report.resume.words, report.resume.cwd)
         warn(f"the trim takes effect with: {report.resume.shell}")
 
 
-def _options(given: Settings, wish: TrimWish) -> TrimOptions:
-    """Return the options of a trim. Raises MisuseError."""
-    threshold, tools, profile, spare = wish.threshold, wish.tools, wish.profile, wish.spare
+def _options(
+    given: Settings,
+    threshold: str | None,
+    tools: str | None,
+    profile: str | None,
+    spare: str | None,
+    keep_display_copy: bool,
+) -> TrimOptions:
+    """Return the options of a trim. Raises UsageError."""
     if profile not in (None, "default", "deep"):
-        raise MisuseError(f"there is no profile {one_line(str(profile))!r}; profiles: default, deep")
+        raise click.UsageError(f"there is no profile {one_line(str(profile))!r}; profiles: default, deep")
     deep = profile == "deep"
     if deep and tools is not None:
-        raise MisuseError("--profile deep cuts the results of all tools: leave out --tools")
+        raise click.UsageError("--profile deep cuts the results of all tools: leave out --tools")
     most, names = given.trim_threshold_chars, given.trim_target_tools
     try:
         spared = 0 if spare is None else number(example=5).value("--spare", spare)
@@ -138,8 +86,8 @@ def _options(given: Settings, wish: TrimWish) -> TrimOptions:
         if tools is not None:
             names = GLOBAL_KINDS["trim_target_tools"].value("--tools", tools)
     except CommandError as error:
-        raise MisuseError(str(error)) from None
-    return TrimOptions(most, names, wish.keep_display_copy, deep, spared)
+        raise click.UsageError(str(error)) from None
+    return TrimOptions(most, names, keep_display_copy, deep, spared)
 
 
 def _data(report: TrimReport) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from foldmark.core.agents import Mail
+from foldmark.core.agents import AgentRecord, Mail
 from foldmark.core.events import MESSAGE_KINDS, Event
 from foldmark.core.ports import ALL, APART, ERASED, MESSAGES, OPERATIONS, UNREAD, WAITING, Snapshot
 from foldmark.core.records import Memo
@@ -55,6 +55,12 @@ def message_after(moment: Snapshot, agent_id: str, event_id: int) -> Message | N
 def unread(moment: Snapshot, agent_id: str) -> list[Mail]:
     """Return the agent's unread mail, oldest first."""
     return list(map(Mail.of, moment.select((Segment(agent_id, 0, END),), UNREAD, expected=END)))
+
+
+def conversations(moment: Snapshot) -> list[AgentRecord]:
+    """Return the records of all conversations, the one with the newest event first."""
+    found = [record for record in moment.agents() if record.name is not None and not record.deleted]
+    return sorted(found, key=lambda record: -record.newest)
 
 
 def root_of(moment: Snapshot, agent_id: str) -> str:

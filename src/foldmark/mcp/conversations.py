@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from foldmark.app import Setup
-from foldmark.core.agents import AgentRecord
+from foldmark.core import selections
 from foldmark.core.errors import CommandError
 from foldmark.core.events import Event
 from foldmark.core.ports import WAITING, Progress
@@ -85,12 +85,6 @@ class ToolUse(Struct, frozen=True):
     here: bool = True
 
 
-def all_conversations(log: Log) -> list[AgentRecord]:
-    """Return all conversations, oldest first, with a single statement."""
-    with log.store.read() as moment:
-        return [record for record in moment.agents() if record.name is not None and not record.deleted]
-
-
 def _caller(log: Log, call: ToolCall) -> Agent | None:
     """Return the agent whose model waits for this call: that of a coding agent whose requests Foldmark records. The
     call may come a moment before it is recorded, or even before its prompt is, when no turn is open yet. Raises
@@ -119,10 +113,9 @@ def _caller(log: Log, call: ToolCall) -> Agent | None:
 def _may_come(log: Log) -> bool:
     """Return True if a turn is open, or if one of the newest conversations is a session that a gateway records."""
     with log.store.read() as moment:
-        records = list(moment.agents())
-    named = sorted((each for each in records if each.name is not None), key=lambda each: each.newest)
-    at_work = any(record.open_turn is not None for record in records)
-    return at_work or any(client_session(log.agent(each.id)) is not None for each in named[-NEWEST:])
+        at_work = any(record.open_turn is not None for record in moment.agents())
+        newest = selections.conversations(moment)[:NEWEST]
+    return at_work or any(client_session(log.agent(each.id)) is not None for each in newest)
 
 
 def own_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -142,12 +135,13 @@ def _is(call: ToolCall, event: Event) -> bool:
 
 
 def _unnamed(log: Log, any_will_do: bool, writes: bool) -> Agent:
-    records = all_conversations(log)
+    with log.store.read() as moment:
+        records = selections.conversations(moment)
     if not records:
         raise CommandError("there is no conversation yet; `foldmark chat` starts one")
     if any_will_do:
-        return log.agent(max(records, key=lambda record: record.newest).id)
-    names = listing((record.name for record in records), 40)
+        return log.agent(records[0].id)
+    names = listing((record.name for record in reversed(records)), 40)
     if writes:
         raise CommandError(
             f"Foldmark does not record this chat. If the person means another conversation, name it as `{ARGUMENT}`; "

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote, unquote
@@ -10,13 +10,13 @@ from urllib.parse import quote, unquote
 from mcp import types
 
 from foldmark.commands.show import context_json, context_text
-from foldmark.core.agents import AgentRecord
+from foldmark.core import selections
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import CommandError
 from foldmark.core.turns import newest_turns
 from foldmark.core.wording import count, listing, one_line
-from foldmark.log import Agent, Log, Result
-from foldmark.mcp.conversations import Conversations, all_conversations
+from foldmark.log import Agent, Result
+from foldmark.mcp.conversations import Conversations
 from foldmark.mcp.search import CONVERSATION
 from foldmark.rendering import json_text
 from foldmark.request.recorded import newest_requests
@@ -79,7 +79,7 @@ TEMPLATES = [
 ]
 
 
-def listed(conversations: Conversations, cursor: str | None) -> types.ListResourcesResult:
+def listed(conversations: Conversations, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
     """Return the list, and the context and request of each of the newest conversations, the one with the newest event
     first.
 
@@ -87,8 +87,10 @@ def listed(conversations: Conversations, cursor: str | None) -> types.ListResour
     picks from a longer list. Older conversations are read by name; the pages of the list contain all names. Raises
     CommandError for a cursor, StoreError.
     """
-    if cursor is not None:
-        raise CommandError(f"'{one_line(cursor)[:40]}' is not a cursor of this server: all resources are on one page")
+    if params is not None and params.cursor is not None:
+        raise CommandError(
+            f"'{one_line(params.cursor)[:40]}' is not a cursor of this server: all resources are on one page"
+        )
     rows, total = _rows(conversations, 1)
     text = f"The {len(rows)} newest of {count(total, 'conversation')}, as JSON; older ones: {ALL}?page=2 and so on"
     if len(rows) == total:
@@ -103,8 +105,9 @@ def listed(conversations: Conversations, cursor: str | None) -> types.ListResour
     return types.ListResourcesResult(resources=found)
 
 
-def read(conversations: Conversations, uri: str) -> types.ReadResourceResult:
+def read(conversations: Conversations, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
     """Return a resource's text. Raises CommandError for an unknown address, StoreError."""
+    uri = params.uri
     if page := _PAGE.fullmatch(uri):
         return _contents(uri, json_text(_rows(conversations, int(page["page"] or 1))[0]), _JSON)
     match = _URI.fullmatch(uri)
@@ -131,15 +134,11 @@ def completed(conversations: Conversations, params: types.CompleteRequestParams)
     )
 
 
-def _newest_first(log: Log) -> list[AgentRecord]:
-    return sorted(all_conversations(log), key=lambda record: -record.newest)
-
-
 def _names(conversations: Conversations) -> list[str]:
     if not conversations.exist:
         return []
-    with conversations.log() as log:
-        return [record.name or "" for record in _newest_first(log)]
+    with conversations.log() as log, log.store.read() as moment:
+        return [record.name or "" for record in selections.conversations(moment)]
 
 
 def _rows(conversations: Conversations, page: int) -> tuple[list[dict[str, Any]], int]:
@@ -148,7 +147,7 @@ def _rows(conversations: Conversations, page: int) -> tuple[list[dict[str, Any]]
     if not conversations.exist:
         return [], 0
     with conversations.log() as log, log.store.read() as moment:
-        records = _newest_first(log)
+        records = selections.conversations(moment)
         standings = [log.agent(each.id).standing_in(moment) for each in records[(page - 1) * PAGE : page * PAGE]]
     rows = [
         {
@@ -181,8 +180,9 @@ def prompts() -> list[types.Prompt]:
     return [types.Prompt(name=name, description=_parts(name)[0], arguments=[argument]) for name in SKILLS]
 
 
-def prompt(name: str, arguments: Mapping[str, str]) -> types.GetPromptResult:
+def prompt(params: types.GetPromptRequestParams) -> types.GetPromptResult:
     """Return a prompt with its argument. Raises CommandError if there is no such prompt or argument."""
+    name, arguments = params.name, params.arguments or {}
     if name not in SKILLS:
         raise CommandError(f"there is no prompt '{one_line(name)[:60]}'; available: {listing(SKILLS)}")
     if surplus := [each for each in arguments if each != ARGUMENT]:

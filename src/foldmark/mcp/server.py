@@ -208,16 +208,6 @@ def _reason(error: FoldmarkError | OSError) -> str:
 def server(conversations: Conversations, *, here: bool) -> Server[Any]:
     """Return the server, for any transport."""
     handlers = Handlers(conversations, here=here)
-
-    def listed(params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
-        return resources.listed(conversations, params.cursor if params else None)
-
-    def read(params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        return resources.read(conversations, params.uri)
-
-    def prompt(params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        return resources.prompt(params.name, params.arguments or {})
-
     return Server(
         NAME,
         version=foldmark.__version__,
@@ -225,12 +215,12 @@ def server(conversations: Conversations, *, here: bool) -> Server[Any]:
         instructions=ABOUT,
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,
-        on_list_resources=handlers.reading(listed),
+        on_list_resources=handlers.reading(partial(resources.listed, conversations)),
         on_list_resource_templates=handlers.reading(
             lambda _: types.ListResourceTemplatesResult(resource_templates=resources.TEMPLATES)
         ),
-        on_read_resource=handlers.reading(read),
+        on_read_resource=handlers.reading(partial(resources.read, conversations)),
         on_completion=handlers.reading(partial(resources.completed, conversations)),
         on_list_prompts=handlers.reading(lambda _: types.ListPromptsResult(prompts=resources.prompts())),
-        on_get_prompt=handlers.reading(prompt),
+        on_get_prompt=handlers.reading(resources.prompt),
     )

@@ -39,12 +39,6 @@ class Question(ModalScreen[bool]):
     """A question before something is done; red if that is irreversible. The answer is no until `y` is pressed, and
     Enter confirms it. Any other key resets it to no, because that key may begin a text."""
 
-    DEFAULT_CSS = """
-    Question { align: center middle; }
-    Question Vertical { width: 80%; max-width: 90; height: auto; border: round $accent; padding: 0 2; }
-    Question .final { border: heavy $error; color: $error; }
-    Question #choice { margin-top: 1; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "choose(True)", "yes"),
         Binding("enter", "answer", "answer", tooltip="give the answer that is chosen"),
@@ -85,11 +79,6 @@ class Question(ModalScreen[bool]):
 class ApprovalDialog(ModalScreen[Decision]):
     """Whether a tool may do something. The whole question can be scrolled."""
 
-    DEFAULT_CSS = """
-    ApprovalDialog { align: center middle; }
-    ApprovalDialog VerticalScroll { width: 90%; height: auto; max-height: 90%; border: round $accent; padding: 0 1; }
-    ApprovalDialog .coverage { color: $text-muted; margin-bottom: 1; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss('yes')", "yes", tooltip="yes, this once"),
         Binding("a", "dismiss('always')", "always", tooltip="always in this conversation, for what the dialog names"),
@@ -106,7 +95,7 @@ class ApprovalDialog(ModalScreen[Decision]):
         approval = self.asked.approval
         with VerticalScroll():
             yield Static(harmless(approval.heading), markup=False, classes="heading")
-            yield Static(harmless(approval.permission.coverage), markup=False, classes="coverage")
+            yield Static(harmless(approval.permission.coverage), markup=False, classes="muted")
             yield Static(_details(approval), markup=False)
         yield KeyLine()
 
@@ -133,10 +122,6 @@ def _number(line: ApprovalLine) -> str:
 
 class ApprovalBar(Static):
     """The approval that is answered next, above the prompt; `asked` holds all that wait."""
-
-    DEFAULT_CSS = """
-    ApprovalBar { height: auto; max-height: 4; padding: 0 1; border-left: thick $accent; display: none; }
-    """
 
     class Changed(Message):
         """An approval was announced, answered or withdrawn."""

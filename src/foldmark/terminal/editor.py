@@ -78,11 +78,6 @@ class Pastes:
 class Editor(TextArea):
     """The text being typed."""
 
-    DEFAULT_CSS = """
-    Editor .text-area--placeholder { color: $text-muted; }
-    Editor, Editor:focus { border: none; padding: 0; background: transparent; height: auto; }
-    Editor .text-area--cursor-line { background: transparent; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+o", "unfold", "unfold", show=False, tooltip="show a long paste in place of its label")
     ]

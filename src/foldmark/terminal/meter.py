@@ -26,7 +26,7 @@ from foldmark.log import Agent
 from foldmark.rendering import harmless
 from foldmark.terminal.columns import fitted
 from foldmark.terminal.screens import read_in_thread
-from foldmark.terminal.theme import SHARES, component_style
+from foldmark.terminal.theme import COMPONENTS, SHARES, ink
 
 WAITING = "waiting for approval"
 
@@ -79,19 +79,7 @@ def _label(share: Portion) -> str:
 class Bar(Widget, can_focus=True):
     """What fills the next request, as a bar above its legend. Choosing a part shows its turns."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"bar--{name}" for name in (*SHARES.values(), "tool", FREE, "muted")}
-    DEFAULT_CSS = """
-    Bar { height: 2; }
-    Bar > .bar--free { color: $line; }
-    Bar > .bar--muted { color: $text-muted; }
-    Bar > .bar--grey { color: $grey; }
-    Bar > .bar--accent { color: $accent; }
-    Bar > .bar--operation { color: $operation; }
-    Bar > .bar--user { color: $user; }
-    Bar > .bar--model { color: $model; }
-    Bar > .bar--tool { color: $tool; }
-    """
-
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "move(-1)", "part", show=False),
         Binding("right", "move(1)", "part", show=False),
@@ -126,7 +114,7 @@ class Bar(Widget, can_focus=True):
         self._at = min(self._at, max(0, len(found) - 1))
         drawn = []
         for number, each in enumerate(found):
-            colour = base + component_style(self, f"bar--{_colour(each.share)}")
+            colour = base + ink(self, _colour(each.share))
             chosen = Style(reverse=True) if self.has_focus and number == self._at else Style()
             if y == 0:
                 fill = "─" * each.columns if each.share.kind == FREE else f"{'█' * (each.columns - 1)}▉"
@@ -135,7 +123,7 @@ class Bar(Widget, can_focus=True):
                 sign, _, text = each.label.partition(" ")
                 drawn += [
                     Segment(sign, colour),
-                    Segment(f" {text}", base + component_style(self, "bar--muted") + chosen),
+                    Segment(f" {text}", base + ink(self, "muted") + chosen),
                 ]
                 drawn.append(Segment(" " * GAP, base))
         return Strip(drawn).adjust_cell_length(self.size.width, base)
@@ -163,11 +151,6 @@ class Bar(Widget, can_focus=True):
 
 class Meter(Vertical):
     """The meter of an agent, with the bar below it."""
-
-    DEFAULT_CSS = """
-    Meter { height: auto; }
-    Meter Static { height: 1; }
-    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -264,4 +247,4 @@ class Meter(Vertical):
 
 
 def _colour(share: Portion) -> str:
-    return FREE if share.kind == FREE else SHARES.get(share.kind, "tool")
+    return "line" if share.kind == FREE else SHARES.get(share.kind, "tool")

@@ -29,14 +29,6 @@ class Possible(NamedTuple):
 class OperationsDialog(ModalScreen[Possible]):
     """The operations on a line. Enter carries out the highlighted one."""
 
-    DEFAULT_CSS = """
-    OperationsDialog { align: center middle; }
-    OperationsDialog Vertical { width: 80%; max-width: 90; height: auto; border: round $accent; padding: 0 1; }
-    OperationsDialog OptionList, OperationsDialog OptionList:focus {
-        height: auto; max-height: 10; border: none; padding: 0; background: transparent;
-    }
-    OperationsDialog #price { height: auto; min-height: 3; max-height: 8; margin-top: 1; color: $text-muted; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "carry_out", "carry out", tooltip="carry out the operation at the cursor", priority=True),
         Binding("escape", "dismiss", "back", tooltip="do nothing"),
@@ -51,7 +43,7 @@ class OperationsDialog(ModalScreen[Possible]):
         with Vertical():
             yield Static(harmless(self._heading), markup=False, classes="heading")
             yield OptionList(*(Option(harmless(each.label)) for each in self._possible), markup=False)
-            yield Static(id="price", markup=False)
+            yield Static(id="price", classes="muted", markup=False)
         yield KeyLine()
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:

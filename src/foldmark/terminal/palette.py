@@ -27,15 +27,6 @@ def fitting(commands: Sequence[CompletionCandidate], typed: str) -> list[Complet
 class CommandPalette(ModalScreen[str]):
     """All commands. The chosen one is put at the prompt."""
 
-    DEFAULT_CSS = """
-    CommandPalette { align: center middle; }
-    CommandPalette Vertical { width: 90%; height: 80%; border: round $accent; padding: 0 1; }
-    CommandPalette Input, CommandPalette Input:focus { border: none; height: 1; padding: 0; margin-bottom: 1; }
-    CommandPalette OptionList {
-        border: none; height: 1fr; padding: 0; text-wrap: nowrap; text-overflow: ellipsis; background: transparent;
-    }
-    CommandPalette .usage { height: auto; margin-top: 1; color: $text-muted; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "choose", "to the prompt", tooltip="put the command at the prompt", priority=True),
         *moves("command"),
@@ -51,8 +42,8 @@ class CommandPalette(ModalScreen[str]):
         """Lay out the palette."""
         with Vertical():
             yield Input(placeholder="a command, or words of its help", compact=True)
-            yield OptionList(compact=True, markup=False)
-            yield Static(markup=False, classes="usage")
+            yield OptionList(compact=True, markup=False, classes="cut")
+            yield Static(markup=False, classes="usage muted")
         yield KeyLine()
 
     def on_mount(self) -> None:

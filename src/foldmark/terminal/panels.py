@@ -23,12 +23,6 @@ class Panel(Vertical):
 
     read: ClassVar["staticmethod[[Agent], Any]"]
 
-    DEFAULT_CSS = """
-    Panel { width: 1fr; padding: 0 1; }
-    Panel .title { text-style: bold; color: $accent; }
-    Panel .muted { color: $text-muted; }
-    Panel OptionList, Panel OptionList:focus { height: 1fr; border: none; padding: 0; background: transparent; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "back")]
 
     LETTERS: ClassVar[tuple[str, ...]] = ()

@@ -52,18 +52,6 @@ MOST_WAITING = 5
 class InputPrompt(Vertical):
     """The prompt. Enter submits its text."""
 
-    DEFAULT_CSS = """
-    InputPrompt { height: auto; border-top: solid $line; padding: 0 1; }
-    InputPrompt Horizontal { height: auto; }
-    InputPrompt Static { text-wrap: nowrap; text-overflow: ellipsis; }
-    InputPrompt .before { width: auto; max-width: 40%; color: $accent; }
-    InputPrompt .waiting { height: auto; color: $text-muted; display: none; }
-    InputPrompt .usage { display: none; }
-    InputPrompt OptionList {
-        height: auto; max-height: 8; display: none; border: none; padding: 0; background: transparent;
-        scrollbar-size-vertical: 1; text-wrap: nowrap; text-overflow: ellipsis;
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "take", "complete", show=False, tooltip="complete; ↑ ↓ choose from the list"),
         Binding("escape", "withdraw", "close", show=False, tooltip="close the list, the search or the panel"),
@@ -84,8 +72,8 @@ class InputPrompt(Vertical):
         super().__init__()
         self.editor = Editor(self._enter, self._go)
         self._before = Static(markup=False, classes="before")
-        self._usage, self._waiting = Static(classes="usage"), Static(markup=False, classes="waiting")
-        self._choices = OptionList()
+        self._usage, self._waiting = Static(classes="usage"), Static(markup=False, classes="waiting muted")
+        self._choices = OptionList(classes="cut")
         self._choices.can_focus = False
         self._history, self._take_back, self._edit = history, take_back, edit
         self._typed: list[str] = []

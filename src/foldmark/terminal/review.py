@@ -42,14 +42,6 @@ BEGUN = "Your message waits at the prompt; to send it ends this review. Shift+Ta
 class ReviewPanel(Vertical):
     """The agent's open offer. `is_open` is True until a command answers it."""
 
-    DEFAULT_CSS = """
-    ReviewPanel { height: auto; max-height: 85%; border-top: solid $accent; padding: 0 1; }
-    ReviewPanel .heading { text-style: bold; }
-    ReviewPanel OptionList, ReviewPanel OptionList:focus {
-        height: auto; max-height: 25vh; border: none; padding: 0; background: transparent;
-    }
-    ReviewPanel .rest { color: $text-muted; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right", "show", "open", tooltip="show the messages of a range, or a message whole"),
         Binding("left", "fold", show=False, tooltip="fold a range"),
@@ -71,7 +63,7 @@ class ReviewPanel(Vertical):
         yield Static(markup=False, classes="heading")
         yield OptionList(markup=False)
         yield Static(markup=False, classes="outcome")
-        yield Static(markup=False, classes="rest")
+        yield Static(markup=False, classes="rest muted")
 
     def on_mount(self) -> None:
         """Read the offer."""

@@ -105,8 +105,6 @@ LAST = ("f2", "f3", "f4", "f5", "f6", "ctrl+p", "f8", "escape", "ctrl+c", "f1")
 class KeyLine(Footer):
     """The line of keys: as many as fit, and always the key that lists them all."""
 
-    DEFAULT_CSS = "KeyLine { padding: 0 1; }"
-
     def __init__(self) -> None:
         super().__init__(compact=True)
         self._composed: object = None
@@ -174,11 +172,6 @@ class ContextScreen(Screen[None]):
 
 class TextScreen(ContextScreen):
     """A long text that is read from the log. The cursor goes to the first line that begins with `begin`."""
-
-    DEFAULT_CSS = """
-    TextScreen TextArea, TextScreen TextArea:focus { border: none; height: 1fr; }
-    TextScreen TextArea.-textual-compact { padding: 0 1; background: $background; }
-    """
 
     def __init__(
         self, agent: Agent, submit: Submit, read: Callable[[], str], *, heading: str = "", begin: str = ""

@@ -18,6 +18,12 @@ SHARES = {
 }
 """The colour of each kind of content in the bar; tool results have that of tools."""
 
+INKS = ("muted", "accent", "error", "strong", "left", "plain", "user", "tool", "operation", "model", "grey", "line")
+"""The styles of what is drawn line by line, each a component `ink--NAME` of the style sheet."""
+
+COMPONENTS = {f"ink--{name}" for name in INKS}
+"""The components of a widget that draws its lines itself."""
+
 
 def _theme(
     name: str, red: str, background: str, surface: str, panel: str, line: str, muted: str, **colours: str
@@ -73,13 +79,13 @@ LIGHT = _theme(
 THEMES = {theme.name: theme for theme in (DARK, LIGHT)}
 
 
-def component_style(widget: Widget, name: str) -> Style:
-    """Return the style of a component of a widget, without a background.
+def ink(widget: Widget, name: str) -> Style:
+    """Return one of the `INKS` in a widget, without a background.
 
     An automatic colour, such as `$text-muted`, is computed for the widget's background. `get_component_rich_style`
     returns white for it, whatever the background is.
     """
-    styles = widget.get_component_styles(name)
+    styles = widget.get_component_styles(f"ink--{name}")
     if not styles.has_rule("color"):
         return styles.text_style
     _, background = widget.background_colors

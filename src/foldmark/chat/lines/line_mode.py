@@ -12,8 +12,7 @@ from foldmark.chat.conversation import Models, converse
 from foldmark.chat.lines.foreground import Foreground
 from foldmark.chat.lines.keyboard import ScriptedLines, TakenError, Typed
 from foldmark.chat.lines.person import ANSWERS, copied, decides, edited, show_text
-from foldmark.chat.lines.screen import Screen, last_turns, moved_to, news, news_elsewhere
-from foldmark.chat.live import is_live
+from foldmark.chat.lines.screen import Screen, last_turns, moved_to, news
 from foldmark.core.ports import Progress
 from foldmark.core.request import Edge
 from foldmark.log import Agent, Result
@@ -176,7 +175,7 @@ class LineView:
     def follow(self, agent: Agent, events: Sequence[int]) -> None:
         """Print the new messages of a live session, or what another program has done in the conversation."""
         new = [each for each in events if each not in self._done]
-        if lines := [*(news if is_live(agent) else news_elsewhere)(agent, new)]:
+        if lines := [*news(agent, new)]:
             self._put(lambda: self._screen.line("\n".join(lines)))
             self._keyboard.take()
 

@@ -21,9 +21,8 @@ from foldmark.operations.effects import Asking, Decision, Permission
 from foldmark.runtime.lease import take
 from foldmark.runtime.supervisor import Supervisor, TurnInterruptedError
 from foldmark.sending.interruption import Interruption
-from foldmark.sending.status import has_no_room, repeats, unanswered
+from foldmark.sending.status import has_no_room, repeats, too_long, unanswered
 from foldmark.text.attachment import Attachment
-from foldmark.tokens.counting import count
 
 
 def answer(agent: Agent, models: Models, asking: Asking, text: str | None = None, *, shown: bool) -> None:
@@ -70,13 +69,11 @@ def answer_prompt(
 def check_sendable(agent: Agent, text: str | None, files: Sequence[Attachment]) -> None:
     """Raise FoldmarkError, before anything is recorded, if nothing can be sent."""
     agent.context()
-    config = agent.standing().config
-    whole = "\n".join([*(file.content for file in files), text or ""])
-    tokens = count(config.provider, config.model.partition("/")[2], whole.encode(errors="replace"))
-    if tokens >= agent.window:
+    over = too_long(agent, "\n".join([*(file.content for file in files), text or ""]))
+    if over is not None and over.text > over.limit:
         raise CommandError(
-            f"the prompt has ~{tokens:,} tokens, and {config.model} takes {agent.window:,}; nothing was sent. "
-            "Shorten it, or name another model with --model"
+            f"the prompt has ~{over.text:,} tokens, and {agent.standing().config.model} takes {over.limit:,}; nothing "
+            "was sent. Shorten it, or name another model with --model"
         )
     with agent.reading() as (moment, at):
         is_offered = bool(question(moment, at))

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from foldmark.chat.display.operated import line
 from foldmark.chat.lines.keyboard import PROMPT
-from foldmark.chat.live import fullness
+from foldmark.chat.live import fullness, is_live
 from foldmark.chat.views import STOPPED, Put, TurnView
 from foldmark.core import selections
 from foldmark.core.events import ANSWER_KINDS, MESSAGE_KINDS, Event
@@ -196,28 +196,18 @@ def message_text(message: Event) -> str:
             return f"{text}{interrupted}" if text or interrupted else ""
 
 
-def news_elsewhere(agent: Agent, events: Sequence[int]) -> Iterator[str]:
-    """Yield the operations among these events of an agent, which another program recorded."""
-    with agent.reading() as (moment, at):
-        found = moment.events(list(events))
-        done = {each.event.id: line(each) for each in operations(moment, at)}
-    for event in found:
-        if event.id in done:
-            yield f"(elsewhere: {done[event.id]})"
-
-
 def news(agent: Agent, events: Sequence[int]) -> Iterator[str]:
-    """Yield the messages and operations among these events of an agent, and the meter if a turn has ended. Messages of
-    a planning conversation are omitted because its preview shows them."""
+    """Yield the operations among these events of an agent, which other programs recorded. Of a live session, also yield
+    the messages, and the meter if a turn has ended; messages of a planning conversation are omitted because its preview
+    shows them."""
+    live = is_live(agent)
     with agent.reading() as (moment, at):
         found, planned = moment.events(list(events)), talk(moment, at)
         done = {each.event.id: line(each) for each in operations(moment, at)}
     for event in found:
-        if event.kind in MESSAGE_KINDS:
-            text = "" if contains(planned, agent.id, event.id) else message_text(event)
-        else:
-            text = f"({done[event.id]})" if event.id in done else ""
-        if text:
-            yield text
-    if any(event.kind == "turn_ended" for event in found):
+        if event.id in done:
+            yield f"({'' if live else 'elsewhere: '}{done[event.id]})"
+        elif live and event.kind in MESSAGE_KINDS and not contains(planned, agent.id, event.id):
+            yield from filter(None, [message_text(event)])
+    if live and any(event.kind == "turn_ended" for event in found):
         yield fullness(agent)

@@ -15,31 +15,13 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from foldmark.terminal.scrollback.drawing import Item, Key
-from foldmark.terminal.theme import component_style, selected_style
-
-STYLES = ("muted", "accent", "error", "strong", "left", "plain", "user", "tool", "operation", "line")
+from foldmark.terminal.theme import COMPONENTS, INKS, ink, selected_style
 
 
 class Surface(ScrollView, can_focus=True):
     """Items one below the other. The view stays at the end unless the person has scrolled away."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"surface--{name}" for name in STYLES}
-    DEFAULT_CSS = """
-    Surface {
-        overflow-x: hidden;
-        overflow-y: scroll;
-        scrollbar-size-vertical: 1;
-        & > .surface--muted { color: $text-muted; }
-        & > .surface--accent { color: $text-accent; }
-        & > .surface--error { color: $text-error; text-style: bold; }
-        & > .surface--strong { text-style: bold; }
-        & > .surface--left { color: $text-muted; text-style: strike; }
-        & > .surface--user { color: $user; text-style: bold; }
-        & > .surface--tool { color: $tool; text-style: bold; }
-        & > .surface--operation { color: $operation; }
-        & > .surface--line { color: $line; }
-    }
-    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up", "move(-1)", "up", show=False),
         Binding("down", "move(1)", "down", show=False),
@@ -58,7 +40,7 @@ class Surface(ScrollView, can_focus=True):
 
     def styles_by_name(self) -> Mapping[str, Style]:
         """Return the styles of the theme, for `Drawing`."""
-        return {name: component_style(self, f"surface--{name}") for name in STYLES}
+        return {name: ink(self, name) for name in INKS}
 
     def action_open(self) -> None:
         """Open the item at the cursor."""
@@ -106,7 +88,7 @@ class Surface(ScrollView, can_focus=True):
             return Strip.blank(width, base)
         strip = strips[within]
         if self.has_focus and self._items[at].key == self._cursor and strip.cell_length:
-            bar = Segment("▌", component_style(self, "surface--accent"))
+            bar = Segment("▌", ink(self, "accent"))
             strip = Strip([bar, *strip.crop(1)])
         if (selection := self.text_selection) is not None and (span := selection.get_span(line)) is not None:
             text = Text.assemble(*((segment.text, segment.style or "") for segment in strip))

@@ -25,13 +25,6 @@ NEW = "new"
 class ConversationsScreen(ContextScreen):
     """Conversations: the one to go on with, or a new one."""
 
-    DEFAULT_CSS = """
-    ConversationsScreen Input, ConversationsScreen Input:focus { border: none; height: 1; padding: 0 1; }
-    ConversationsScreen #about { color: $text-muted; padding: 0 1; }
-    ConversationsScreen OptionList, ConversationsScreen OptionList:focus {
-        height: 1fr; border: none; padding: 0 1; background: $background;
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "open", tooltip="open the conversation, or start the new one", priority=True),
         *moves("conversation"),
@@ -47,7 +40,7 @@ class ConversationsScreen(ContextScreen):
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
         yield Input(placeholder=HINT, compact=True)
-        yield Static(id="about", markup=False)
+        yield Static(id="about", classes="muted", markup=False)
         yield OptionList(markup=False)
 
     async def on_mount(self) -> None:

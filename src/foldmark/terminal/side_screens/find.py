@@ -46,13 +46,6 @@ _SEARCHED: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
 class FindScreen(ContextScreen):
     """Search: everything that was ever said, with hits while a person types."""
 
-    DEFAULT_CSS = """
-    FindScreen Input { border: none; height: 1; padding: 0 1; }
-    FindScreen #about { color: $text-muted; padding: 0 1; height: 1; text-wrap: nowrap; text-overflow: ellipsis; }
-    FindScreen OptionList {
-        border: none; height: 1fr; padding: 0; text-wrap: nowrap; text-overflow: ellipsis; background: $background;
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "open", tooltip="go to the place, or show the text around it", priority=True),
         Binding("ctrl+r", "cycle('role')", "role", tooltip="filter: who said it", priority=True),
@@ -70,8 +63,8 @@ class FindScreen(ContextScreen):
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
         yield Input(_SEARCHED.get(self.agent.log, ""), placeholder=HINT, compact=True, select_on_focus=False)
-        yield Static(id="about", markup=False)
-        yield OptionList(compact=True, markup=False)
+        yield Static(id="about", classes="muted cut", markup=False)
+        yield OptionList(compact=True, markup=False, classes="cut")
 
     async def on_mount(self) -> None:
         """Repeat the latest search."""
@@ -151,13 +144,6 @@ class FindScreen(ContextScreen):
 class SurroundingsScreen(ContextScreen):
     """Text around a hit of another conversation, of a session, or a memo."""
 
-    DEFAULT_CSS = """
-    SurroundingsScreen #head { color: $text-muted; padding: 0 1; }
-    SurroundingsScreen VerticalScroll { padding: 1 1 0 1; }
-    SurroundingsScreen VerticalScroll > Static { margin-bottom: 1; padding-left: 1; }
-    SurroundingsScreen .asked { border-left: thick $accent; }
-    SurroundingsScreen .beside { border-left: thick $background; color: $text-muted; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("o", "open", "open", tooltip="open the conversation or the session"),
         Binding("m", "more", "more", tooltip="more messages on each side"),
@@ -169,7 +155,7 @@ class SurroundingsScreen(ContextScreen):
 
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
-        yield Static(id="head", markup=False)
+        yield Static(id="head", classes="muted", markup=False)
         yield VerticalScroll()
 
     async def on_mount(self) -> None:

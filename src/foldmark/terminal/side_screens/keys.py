@@ -71,8 +71,6 @@ def _place(owner: type[DOMNode]) -> KeyPlace:
 class KeysScreen(ContextScreen):
     """All keys."""
 
-    DEFAULT_CSS = "KeysScreen VerticalScroll { padding: 1 2; }"
-
     def compose(self) -> ComposeResult:
         """Lay out the screen."""
         with VerticalScroll():

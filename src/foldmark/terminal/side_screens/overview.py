@@ -130,10 +130,6 @@ class StatePanel(Panel):
     """The state of this agent. The last lines describe the highlighted row; for a mark, they show the cost of a rewind.
     Enter submits the command that they name."""
 
-    DEFAULT_CSS = """
-    StatePanel VerticalScroll { height: auto; max-height: 40%; }
-    StatePanel #about { height: auto; max-height: 8; margin-top: 1; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("u", "undo", "undo newest", tooltip="take back the newest operation in force"),
     ]

@@ -19,7 +19,7 @@ from foldmark.core.wording import count
 from foldmark.cost.messages import OUT, SENT, Place
 from foldmark.rendering import harmless
 from foldmark.terminal.columns import WIDEST, fitted
-from foldmark.terminal.theme import component_style
+from foldmark.terminal.theme import COMPONENTS, ink
 
 WIDE = 96
 """Minimum width, in columns, at which each row has a bar."""
@@ -30,14 +30,7 @@ BLOCKS = " ▏▎▍▌▋▊▉█"
 class RowList(ScrollView, can_focus=True):
     """Turns and results with ticks, below the headings of their sections."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--muted", "rows--accent", "rows--section"}
-    DEFAULT_CSS = """
-    RowList { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; }
-    RowList > .rows--cursor { color: $text-accent; text-style: bold; }
-    RowList > .rows--muted { color: $text-muted; }
-    RowList > .rows--accent { color: $text-accent; }
-    RowList > .rows--section { text-style: bold; }
-    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "fold(False)", show=False, tooltip="fold a turn or a section"),
         Binding("up,k", "move(-1)", show=False, tooltip="the row above"),
@@ -132,13 +125,10 @@ class RowList(ScrollView, can_focus=True):
         base = self.rich_style
         if at == self._at and self.has_focus:
             text = "".join(text for text, _ in parts)
-            strip = Strip([Segment(f"▌{text[1:]}", base + component_style(self, "rows--cursor"))])
+            strip = Strip([Segment(f"▌{text[1:]}", base + ink(self, "accent") + Style(bold=True))])
         else:
-            strip = Strip([Segment(text, base + self._style(style)) for text, style in parts])
+            strip = Strip([Segment(text, base + ink(self, style)) for text, style in parts])
         return strip.adjust_cell_length(width, base)
-
-    def _style(self, name: str) -> Style:
-        return component_style(self, f"rows--{name}") if name else Style.null()
 
     def _section(self, section: Section) -> list[tuple[str, str]]:
         """Return `▸ Before the window · 48 messages, 21K · not sent`."""
@@ -146,7 +136,7 @@ class RowList(ScrollView, can_focus=True):
         name = section.place[0].upper() + section.place[1:]
         size = f" · {count(section.size.messages, 'message')}, {brief(section.size.tokens)}"
         about = "" if section.place == SENT else " · not sent"
-        return [(f" {sign} {name}", "section"), (size + about, "muted")]
+        return [(f" {sign} {name}", "strong"), (size + about, "muted")]
 
     def _row(self, row: TurnRow, width: int) -> list[tuple[str, str]]:
         """Return `  [x] ▸ 18  Run the whole test suite       14.2K ██████ 23%   6 calls`."""
@@ -174,8 +164,8 @@ class RowList(ScrollView, can_focus=True):
         faint = not row.sent or row.evicted
         return [
             (begin, "accent" if row.id in self.ticked else "muted"),
-            (f"{set_cell_size(name + pin, room)} ", "muted" if faint or (row.tool and not self._apart) else ""),
-            (size, "muted" if faint else ""),
+            (f"{set_cell_size(name + pin, room)} ", "muted" if faint or (row.tool and not self._apart) else "plain"),
+            (size, "muted" if faint else "plain"),
             (bar, "accent"),
             (end, "muted"),
         ]

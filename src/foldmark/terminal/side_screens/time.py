@@ -35,13 +35,6 @@ MOVES: dict[str, Move] = {
 class TimeScreen(ContextScreen):
     """The timeline of an agent. It begins at the newest message or operation."""
 
-    DEFAULT_CSS = """
-    TimeScreen #line { padding: 0 1; text-wrap: nowrap; }
-    TimeScreen #head { padding: 0 1; height: auto; max-height: 3; margin-bottom: 1; }
-    TimeScreen VerticalScroll { width: 1fr; padding: 0 1; scrollbar-gutter: stable; }
-    TimeScreen #past { width: 3fr; border-right: solid $line; }
-    TimeScreen #changes { width: 2fr; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "move('back')", "back", tooltip="the message or operation before"),
         Binding("right", "move('on')", "on", tooltip="the next message or operation"),
@@ -189,11 +182,6 @@ class TimeScreen(ContextScreen):
 class EventDialog(ModalScreen[int]):
     """Asks for the id of an event."""
 
-    DEFAULT_CSS = """
-    EventDialog { align: center middle; }
-    EventDialog Vertical { width: 40; height: auto; border: round $accent; padding: 0 1; }
-    EventDialog Input, EventDialog Input:focus { border: none; height: 1; padding: 0; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "back")]
 
     def compose(self) -> ComposeResult:

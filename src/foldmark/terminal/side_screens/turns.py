@@ -59,13 +59,6 @@ class LineInput(Input):
 class TurnsScreen(ContextScreen):
     """The turns of the context. `wanted` is the initial filter."""
 
-    DEFAULT_CSS = """
-    TurnsScreen #head { height: 1; padding: 0 1; text-style: bold; }
-    TurnsScreen #price { height: auto; max-height: 8; padding: 0 1; border-top: solid $line; }
-    TurnsScreen #told { height: auto; max-height: 3; padding: 0 1; color: $text-muted; }
-    TurnsScreen LineInput, TurnsScreen LineInput.-textual-compact { display: none; height: 1; padding: 0 1; }
-    TurnsScreen LineInput.asked { display: block; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         # In the order of their importance: a narrow terminal omits the last ones.
         Binding("space", "row('tick')", "tick"),
@@ -97,7 +90,7 @@ class TurnsScreen(ContextScreen):
         yield Static(id="head", markup=False)
         yield RowList()
         yield Static(id="price", markup=False)
-        yield Static(id="told", markup=False)
+        yield Static(id="told", classes="muted", markup=False)
         yield LineInput(compact=True)
 
     async def on_mount(self) -> None:

@@ -1,12 +1,8 @@
-"""`foldmark trim` and `foldmark rollover`: a coding agent's session continues in a new one [SPEC 8, S4].
-
-A trim is a copy with shortened tool results (`cli.trimming`). A rollover is a fresh session that begins with a summary.
-"""
+"""`foldmark rollover`: a coding agent's session continues in a fresh one that begins with a summary [SPEC 8, S4]."""
 
 import os
 import sys
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,41 +10,14 @@ import click
 
 from foldmark.app import Setup
 from foldmark.cli.parameters import reporting
-from foldmark.cli.process import check_launch, session_outcome, start, warn
-from foldmark.cli.trimming import OPTIONS, TrimWish, run_trim
+from foldmark.cli.process import check_launch, session_outcome, show, start, warn
 from foldmark.core.codec import well_formed
 from foldmark.core.errors import FoldmarkError
 from foldmark.core.wording import one_line
-from foldmark.rendering import harmless, json_text
 
 if TYPE_CHECKING:
     from foldmark.formats.session_format import SessionPath
     from foldmark.sessions.rollover.rolling import RolloverReport
-
-
-def _trim_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed(OPTIONS):
-        kind: dict[str, Any] = {"is_flag": True} if option.metavar is None else {"metavar": option.metavar}
-        command = click.option(option.name, help=option.help, **kind)(command)
-    return command
-
-
-@click.command()
-@click.argument("session", required=False)
-@_trim_options
-@reporting
-def trim(setup: Setup, /, as_json: bool, **wanted: Any) -> None:
-    """Cut long tool results in a coding agent's session.
-
-    `--profile deep` also cuts the results of all other tools, and what later calls made stale: reads and arguments of
-    calls, identical results, earlier todo lists, failed attempts that succeeded later. The default prints what this
-    would save. Tokens are those of the context: what the model is sent when the session is resumed.
-
-    SESSION is a file, a session's id or the beginning of one; by default the session that this runs in, or the newest
-    of this folder. The session is archived and stays as it is. The trimmed copy is a new session in the same folder,
-    which names file and line of everything that was cut. A trim takes effect when the new session is resumed.
-    """
-    run_trim(setup, TrimWish(**wanted, as_json=as_json))
 
 
 @click.command()
@@ -92,12 +61,9 @@ def rollover(
     check_launch(launch, as_json)
     found = check(places.find(session, _working_folder(), os.environ))
     if not has_content(found):
-        if as_json:
-            nothing = {"new_session_id": None, "file": None, "parent_file": str(found.path), "command": None}
-            print(json_text(well_formed(nothing)))
-        else:
-            said = f"Session {one_line(found.id)} is empty: there is nothing to hand over; nothing was written."
-            print(harmless(said))
+        nothing = {"new_session_id": None, "file": None, "parent_file": str(found.path), "command": None}
+        said = f"Session {one_line(found.id)} is empty: there is nothing to hand over; nothing was written."
+        show(well_formed(nothing), said, as_json)
         return
     new_id = str(uuid.uuid4())
     with session_outcome(found, new_id):
@@ -108,10 +74,7 @@ def rollover(
         rolled = roll_over(found, summary, os.environ, exclude, new_id=new_id, issue=issue, worker=worker)
     for warning in rolled.warnings:
         warn(one_line(warning))
-    if as_json:
-        print(json_text(well_formed(_rollover_data(rolled))))
-    else:
-        print(harmless(_rollover_text(rolled)), flush=True)
+    show(well_formed(_rollover_data(rolled)), _rollover_text(rolled), as_json)
     if launch:
         start(rolled.command.words, rolled.command.cwd)
 
