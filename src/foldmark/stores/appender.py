@@ -64,9 +64,10 @@ class Appender:
         """`row` is the stored state of the agent (`STATE`), then its erased messages and their tokens. `draw` returns
         the next id. `newest` is the turn and the kind of the newest message, if they are known."""
         self._key, self._draw, self._writer = key, draw, writer
-        self.head, self.last, self.open_turn, self._messages, self._tokens, self._run, *more = row
-        self._by_kind: dict[str, int] = dict(zip(STATE[6:], more, strict=False))
-        self._sums = more[len(STATE) - 6 :]
+        *state, erased_messages, erased_tokens = row
+        self.head, self.last, self.open_turn, self._messages, self._tokens, self._run, *more = state
+        self._by_kind: dict[str, int] = dict(zip(STATE[6:], more, strict=True))
+        self._erased = Size(erased_messages, erased_tokens)
         self.has_replayed = False
         """True if an appended event changed the agent's fold and the new fold is not stored yet."""
         self._has_newest = False
@@ -85,16 +86,20 @@ class Appender:
         """Record that the head was read with all appended events."""
         self.has_replayed = self._has_newest = False
 
+    def settle(self) -> None:
+        """Forget what was appended: it is committed, and the next transaction goes on from here."""
+        self.has_replayed = self._has_newest = self.has_moved = False
+
     @property
     def own(self) -> Size:
         """The size of all the agent's own messages."""
         return Size(self._messages, self._tokens)
 
     @property
-    def row(self) -> Row:
-        """The state of the agent as it will be stored."""
+    def state(self) -> Row:
+        """The state of the agent as it will be stored (`STATE`)."""
         counted = (self.head, self.last, self.open_turn, self._messages, self._tokens, self._run)
-        return (*counted, *self._by_kind.values(), *self._sums)
+        return (*counted, *self._by_kind.values())
 
     @property
     def ended(self) -> int:
@@ -158,8 +163,7 @@ class Appender:
         if kind in ROLES:
             self._messages, self._tokens = self._messages + 1, self._tokens + tokens
             # Stored sums include erased messages, unlike `own`.
-            erased_messages, erased_tokens = self._sums
-            nth, total = self._messages + erased_messages, self._tokens + erased_tokens
+            nth, total = self._messages + self._erased.messages, self._tokens + self._erased.tokens
         check = checksum(checked, content.encode(), None if data is None else data.encode())
         row = (*checked, apart, replayed, tokens, nth, total, content, data, check)
         self._writer.record(row, draft)
@@ -231,18 +235,16 @@ class Appender:
     def finish(self) -> None:
         """Update the agent's row."""
         if self._is_ahead:
-            self._writer.advance(self._key, self.row, self.newest)
+            self._writer.advance(self._key, self.state, self.newest)
             self._is_ahead = False
 
     def lose(self, gone: Size, *, whole: bool) -> None:
         """Update the sizes after the erasure of a turn or the `whole` agent; the stored row is already updated."""
         self._messages, self._tokens = self.own.less(gone)
         self.newest = None
-        messages, tokens = self._sums
-        self._sums = [0, 0] if whole else [messages + gone.messages, tokens + gone.tokens]
+        self._erased = Size(0, 0) if whole else self._erased.plus(gone)
 
 
-def moved(record: AgentRecord, row: Row) -> AgentRecord:
-    """Return an agent's record after appends that led to this state (see `Appender`)."""
-    state = {name: value for name, value in zip(STATE, row, strict=False) if name != "run"}
-    return structs.replace(record, **state)
+def moved(record: AgentRecord, state: Row) -> AgentRecord:
+    """Return an agent's record after appends that led to this state (`STATE`)."""
+    return structs.replace(record, **{name: value for name, value in zip(STATE, state, strict=True) if name != "run"})

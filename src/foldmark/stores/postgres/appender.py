@@ -104,7 +104,7 @@ class Tree:
 
     def advance(self, agent: int, state: Row, newest: Row | None) -> None:
         turn, kind = newest or (None, None)
-        row = {**dict(zip(STATE, state, strict=False)), "newest_turn": turn, "newest_kind": kind}
+        row = {**dict(zip(STATE, state, strict=True)), "newest_turn": turn, "newest_kind": kind}
         if agent == self.root:
             self.is_ahead = False
             self._later("advance_root", **row, **self.counts)
