@@ -164,7 +164,7 @@ class Appender:
             self._messages, self._tokens = self._messages + 1, self._tokens + tokens
             # Stored sums include erased messages, unlike `own`.
             nth, total = self._messages + self._erased.messages, self._tokens + self._erased.tokens
-        check = checksum(checked, content.encode(), None if data is None else data.encode())
+        check = checksum(checked, content, data)
         row = (*checked, apart, replayed, tokens, nth, total, content, data, check)
         self._writer.record(row, draft)
         if kind == "request" and (texts := list(owners(turn, draft.data))):

@@ -211,6 +211,7 @@ class SqlTransaction(SqlSnapshot):
 
     def disown(self, agent: str, hashes: Collection[str]) -> None:
         with self.block.atomic():
+            self.block.settle()  # what a request of this transaction owns is written before
             agent_rows = self.block.for_agent(agent)
             self.block.write("disown_texts", **agent_rows, hashes=self.block.listed(sorted(hashes)))
             self._erase_texts(list(hashes))

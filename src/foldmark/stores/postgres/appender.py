@@ -51,6 +51,7 @@ class Tree:
         self.is_ahead = False  # of the stored row
         self.recorded = 0
         """The number of events recorded so far, written or pending."""
+        self._owned: dict[int, list[tuple[str, Owner]]] = {}
         self._buried: dict[int, int] = {}
         self._rows: list[Row] = []
         self._unindexed: list[tuple[int, Draft]] = []
@@ -71,8 +72,7 @@ class Tree:
             self._unindexed.append((row[0], draft))
 
     def own(self, agent: int, texts: Sequence[tuple[str, Owner]]) -> None:
-        turns, memos = Ints(owner.turn for _, owner in texts), Ints(owner.memo for _, owner in texts)
-        self._later("own", agent=agent, hashes=Texts(hash for hash, _ in texts), turns=turns, memos=memos)
+        self._owned.setdefault(agent, []).extend(texts)
 
     def bury(self, id: int, by: int) -> None:
         self._buried[id] = by
@@ -125,6 +125,10 @@ class Tree:
                 self._later("mark_memos", event=self._rows[0][0], memos=self.newest_memo)
                 self.memos, self.is_ahead = self.newest_memo, True
             self._rows = []
+        for agent, texts in self._owned.items():
+            turns, memos = Ints(owner.turn for _, owner in texts), Ints(owner.memo for _, owner in texts)
+            self._later("own", agent=agent, hashes=Texts(hash for hash, _ in texts), turns=turns, memos=memos)
+        self._owned.clear()
         if self._buried:
             self._later("bury", ids=Ints(self._buried), by=Ints(self._buried.values()))
             self._buried.clear()
