@@ -72,8 +72,6 @@ class Appender:
         """True if an appended event changed the agent's fold and the new fold is not stored yet."""
         self._has_newest = False
         """True if a head contains one of the appended events."""
-        self.has_moved = False
-        """True once something was appended."""
         self.newest = newest
         self._is_ahead = False  # of the stored row
 
@@ -83,12 +81,8 @@ class Appender:
         return self.has_replayed or self._has_newest
 
     def heads_were_read(self) -> None:
-        """Record that the head was read with all appended events."""
+        """Record that no cached head lacks any appended event."""
         self.has_replayed = self._has_newest = False
-
-    def settle(self) -> None:
-        """Forget what was appended: it is committed, and the next transaction goes on from here."""
-        self.has_replayed = self._has_newest = self.has_moved = False
 
     @property
     def own(self) -> Size:
@@ -108,11 +102,12 @@ class Appender:
 
     def add(self, draft: Draft) -> int:
         """Append one event and return its id."""
-        kind, id = draft.kind, self._draw()
+        kind, data = draft.kind, encode_data(draft.kind, draft.data)
         call_id = draft.data["call_id"] if draft.data and kind in ("tool_call", "tool_result") else None
+        id = self._draw()
         turn, open_turn = place(kind, id, self.open_turn)
         apart = draft.answers is not None and (self._run is None or draft.answers < self._run)
-        self._append(id, turn, draft, encode_data(kind, draft.data), call_id, apart)
+        self._append(id, turn, draft, data, call_id, apart)
         self._follow(id, turn, draft, open_turn)
         return id
 
@@ -182,7 +177,7 @@ class Appender:
         """Update the state after a recorded event. `present` is False for an event that was erased in the source;
         nothing waits for the result of a call that is `answered`."""
         kind = draft.kind
-        self.last, self._is_ahead, self.has_moved = id, True, True
+        self.last, self._is_ahead = id, True
         if kind in METADATA_KINDS:
             self._note(id, kind, present)
             return

@@ -1,16 +1,15 @@
 """Cache of agents' heads and appenders for one SQLite connection.
 
 Reading a head or a position from the database takes several times as long as asking SQLite whether another connection
-has committed since then. After a commit of this connection that only appended, its transaction knows the new values.
+has committed since then. A transaction of this connection changes the cache as it changes the database; after a
+rollback all is forgotten.
 """
 
 from collections.abc import Mapping
 
 import apsw
 
-from foldmark.core.agents import Size
 from foldmark.core.ports import Head
-from foldmark.core.replay import Fold
 from foldmark.stores.appender import Appender, moved
 
 KNOWN_AGENTS = 64
@@ -19,7 +18,7 @@ KNOWN_AGENTS = 64
 
 class KnownAgents:
     """The heads and appenders of agents, all as of the same version of the database, or of the transaction that this
-    connection has open; after a rollback all is forgotten.
+    connection has open.
 
     The version counts the commits of all connections, but SQLite notices those of others only when it begins to read.
     So the connection must have begun to read before a method is called.
@@ -53,34 +52,21 @@ class KnownAgents:
         self.newest += 1
         return self.newest
 
-    def keep(self, agent_id: str, head: Head | None) -> None:
-        """Keep a committed head of an agent; with None, forget the kept one."""
+    def keep(self, agent_id: str, head: Head) -> None:
+        """Keep a committed head of an agent."""
         self.check()
-        if head is None:
-            self.heads.pop(agent_id, None)
-        else:
-            self.heads[agent_id] = head
+        self.heads[agent_id] = head
         self._limit()
 
-    def committed(self, appenders: Mapping[str, Appender]) -> None:
-        """Keep the appenders of agents after a commit of this connection."""
+    def committed(self) -> None:
+        """Keep everything after a commit of this connection."""
         self._version = self._db.data_version()
-        for agent_id, appender in appenders.items():
-            if appender.has_moved:
-                self.appenders[agent_id] = appender
         self._limit()
 
-    def forget(self) -> None:
-        """Forget everything."""
-        self.heads.clear()
-        self.appenders.clear()
+    def forget(self, but: Mapping[str, Appender] = {}) -> None:
+        """Forget everything but some appenders."""
+        self.heads, self.appenders = {}, dict(but)
 
     def _limit(self) -> None:
         if len(self.heads) > KNOWN_AGENTS or len(self.appenders) > KNOWN_AGENTS:
             self.forget()
-
-
-def changed(head: Head, appender: Appender | None, fold: tuple[Fold, Size] | None) -> Head:
-    """Return the head of an agent after plain appends, and after its fold was stored."""
-    record = head.record if appender is None or not appender.has_moved else moved(head.record, appender.state)
-    return Head(record, fold or head.cache, head.newest, head.beside)

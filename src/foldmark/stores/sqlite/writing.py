@@ -19,7 +19,6 @@ from foldmark.stores.block import Writing
 from foldmark.stores.queries import listed
 from foldmark.stores.rows import Bindings, Row, fault
 from foldmark.stores.sqlite.file import explain
-from foldmark.stores.sqlite.known import changed
 from foldmark.stores.sqlite.reading import SqliteConnection, SqliteReading
 
 
@@ -49,9 +48,6 @@ class SqliteWriting(SqliteReading, Writing):
 
     _is_committed = False
 
-    _only_appends = True
-    """True as long as only events and folds were written."""
-
     def __init__(self, connection: SqliteConnection) -> None:
         super().__init__(connection)
         self._events = connection.events
@@ -60,10 +56,6 @@ class SqliteWriting(SqliteReading, Writing):
         self._known = connection.known
         self._known.check()
         self._changes_before = self.db.total_changes()
-        self._folds: dict[str, tuple[Fold, Size]] = {}
-        """The folds stored since the last write that was neither an append nor a fold."""
-        self._read_heads: dict[str, Head] = {}
-        """The heads read since that write; `changed` brings them up to date."""
 
     # The block
 
@@ -74,7 +66,11 @@ class SqliteWriting(SqliteReading, Writing):
             self.connection.run("COMMIT")
             self._is_committed = True
             if self.db.total_changes() != self._changes_before:
-                self._update_known()
+                for agent_id, appender in self.appenders.items():
+                    if appender.outdates_heads:
+                        self._known.heads.pop(agent_id, None)
+                    appender.heads_were_read()
+                self._known.committed()
                 self.connection.commits.one_more()
         except BaseException as error:
             # A signal may interrupt it after the commit, of which the cache then knows nothing.
@@ -95,8 +91,7 @@ class SqliteWriting(SqliteReading, Writing):
         before = self.db.total_changes()
         rows, _ = self.fetched(self.sql[name], bindings)
         if self.db.total_changes() != before:
-            # Something other than an event was written.
-            self._only_appends, self._folds, self._read_heads = False, {}, {}
+            self._known.forget(self.appenders)  # something other than an event was written
         return rows
 
     def write(self, name: str, /, **bindings: Any) -> None:
@@ -135,22 +130,13 @@ class SqliteWriting(SqliteReading, Writing):
         for appender in self.appenders.values():
             appender.finish()
 
-    def _update_known(self) -> None:
-        """Update the connection's cache of agents after the commit."""
-        if not self._only_appends:
-            self._known.forget()
-        self._known.committed(self.appenders)
-        outdated = [agent_id for agent_id, appender in self.appenders.items() if appender.outdates_heads]
-        for agent_id in {*outdated, *self._folds, *self._read_heads}:
-            self._known.keep(agent_id, self.kept_head(agent_id))
-        for appender in self.appenders.values():
-            appender.settle()
-
     def fold_saved(self, fold: Fold, beside: Size, save: Callable[[], None]) -> None:
-        before = self._only_appends, self._folds, self._read_heads
+        known = self._known
+        before = known.heads, known.appenders
         save()
-        self._only_appends, self._folds, self._read_heads = before
-        self._folds[fold.agent] = fold, beside
+        known.heads, known.appenders = before
+        if fold.agent in known.heads:
+            known.heads[fold.agent] = known.heads[fold.agent]._replace(cache=(fold, beside))
         if fold.agent in self.appenders:
             self.appenders[fold.agent].has_replayed = False
 
@@ -159,26 +145,21 @@ class SqliteWriting(SqliteReading, Writing):
         if appender is not None:
             self.check()
             return appender
-        appender = self._known.appenders.get(agent_id) if self._only_appends else None
-        if appender is None:
+        known = self._known
+        if agent_id not in known.appenders:
             key = self.key(agent_id)
             (found,) = self.run("position", agent=key)
-            self._known.newest = max(self._known.newest, found[-1] or 0)
-            appender = Appender(key, self._known.draw, self._events, found[:-1])
-        self.appenders[agent_id] = appender
+            known.newest = max(known.newest, found[-1] or 0)
+            known.appenders[agent_id] = Appender(key, known.draw, self._events, found[:-1])
+        appender = self.appenders[agent_id] = known.appenders[agent_id]
         return appender
 
     def kept_head(self, agent_id: str) -> Head | None:
-        appender, fold = self.appenders.get(agent_id), self._folds.get(agent_id)
-        if appender is not None and appender.outdates_heads:
-            return None
-        head = self._read_heads.get(agent_id) or (self._known.head(agent_id) if self._only_appends else None)
-        if head is None or (fold is None and (appender is None or not appender.has_moved)):
-            return head
-        return changed(head, appender, fold)
+        appender = self.appenders.get(agent_id)
+        return None if appender is not None and appender.outdates_heads else self._known.head(agent_id)
 
     def keep_head(self, agent_id: str, head: Head) -> None:
-        self._read_heads[agent_id] = head
+        self._known.heads[agent_id] = head
         if agent_id in self.appenders:
             self.appenders[agent_id].heads_were_read()
 
