@@ -1,7 +1,7 @@
 """Appending to one agent in any database: what a store computes for each event, and the state of the agent."""
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
 
 from msgspec import structs
 
@@ -22,10 +22,10 @@ STATE = ("head", "last", "open_turn", "messages", "tokens", "run", "asked", "kil
 class EventWriter(Protocol):
     """Writes the events of agents, given by their keys. Each database implements it."""
 
-    def record(self, row: Row, draft: Draft) -> None:
+    def record(self, row: Row, read: Mapping[str, Any] | None) -> None:
         """Write an event: its id, agent, turn, kind, dialect, actor, time, whether it was interrupted, call id, the
         call that it answers, whether apart, whether replayed, tokens, running count and sum, content, data, checksum.
-        Only a message that is not erased has a count and a sum."""
+        Only a message that is not erased has a count and a sum. `read` is the decoded data."""
 
     def own(self, agent: int, texts: Sequence[tuple[str, Owner]]) -> None:
         """Record the owners of the texts of a request, by the hashes of these."""
@@ -102,13 +102,14 @@ class Appender:
 
     def add(self, draft: Draft) -> int:
         """Append one event and return its id."""
-        kind, data = draft.kind, encode_data(draft.kind, draft.data)
-        call_id = draft.data["call_id"] if draft.data and kind in ("tool_call", "tool_result") else None
+        kind, read = draft.kind, draft.data
+        data = encode_data(kind, read)
+        call_id = read["call_id"] if read and kind in ("tool_call", "tool_result") else None
         id = self._draw()
-        turn, open_turn = place(kind, id, self.open_turn)
+        turn, _ = place(kind, id, self.open_turn)
         apart = draft.answers is not None and (self._run is None or draft.answers < self._run)
-        self._append(id, turn, draft, data, call_id, apart)
-        self._follow(id, turn, draft, open_turn)
+        fixed = (id, self._key, turn, kind, draft.dialect, draft.actor, draft.created_at, int(draft.interrupted))
+        self._append((*fixed, call_id, draft.answers), apart, draft.content, data, read)
         return id
 
     def take(self, event: CopiedEvent, answered: Collection[int]) -> None:
@@ -116,81 +117,56 @@ class Appender:
         ConflictError unless its id is above all of the agent's."""
         if event.id <= self.last:
             raise ConflictError(event.agent, event.id - 1, self.last)
-        draft = Draft(
-            kind=event.kind,
-            created_at=event.created_at,
-            content=event.content,
-            data=decode_data(event.kind, event.data),
-            dialect=event.dialect,
-            actor=event.actor,
-            interrupted=event.interrupted,
-            answers=event.answers,
-        )
-        self._append(event.id, event.turn, draft, event.data, event.call_id, event.apart, event.redacted)
-        _, open_turn = place(event.kind, event.id, self.open_turn)
-        self._follow(event.id, event.turn, draft, open_turn, event.redacted is None, answered)
+        read = decode_data(event.kind, event.data)
+        fixed = (event.id, self._key, event.turn, event.kind, event.dialect, event.actor, event.created_at)
+        checked = (*fixed, int(event.interrupted), event.call_id, event.answers)
+        self._append(checked, event.apart, event.content, event.data, read, event.redacted, answered)
 
     def _append(
         self,
-        id: int,
-        turn: int | None,
-        draft: Draft,
+        checked: Row,
+        apart: bool,
+        content: str,
         data: str | None,
-        call_id: str | None,
-        stands_apart: bool,
+        read: Mapping[str, Any] | None,
         by: int | None = None,
-    ) -> None:
-        """Write an event; `by` is the operation that has erased it."""
-        kind, content = draft.kind, draft.content
-        fixed = (id, self._key, turn, kind, draft.dialect, draft.actor, draft.created_at, int(draft.interrupted))
-        checked = (*fixed, call_id, draft.answers)
-        apart, replayed = 1 if stands_apart else None, int(is_replayed(kind, data))
-        if kind in NEWEST_KINDS:
-            self._has_newest = True
-        if replayed:
-            self.has_replayed = True
-        if by is not None:
-            self._writer.record((*checked, apart, replayed, 0, None, None, content, data, None), draft)
-            self._writer.bury(id, by)
-            return
-        tokens = count_tokens(content, data)
-        nth = total = None
-        if kind in ROLES:
-            self._messages, self._tokens = self._messages + 1, self._tokens + tokens
-            # Stored sums include erased messages, unlike `own`.
-            nth, total = self._messages + self._erased.messages, self._tokens + self._erased.tokens
-        check = checksum(checked, content, data)
-        row = (*checked, apart, replayed, tokens, nth, total, content, data, check)
-        self._writer.record(row, draft)
-        if kind == "request" and (texts := list(owners(turn, draft.data))):
-            self._writer.own(self._key, texts)
-
-    def _follow(
-        self,
-        id: int,
-        turn: int | None,
-        draft: Draft,
-        open_turn: int | None,
-        present: bool = True,
         answered: Collection[int] = (),
     ) -> None:
-        """Update the state after a recorded event. `present` is False for an event that was erased in the source;
-        nothing waits for the result of a call that is `answered`."""
-        kind = draft.kind
+        """Write an event and update the state. `checked` are the columns of its checksum, and `read` is its decoded
+        data; `by` is the operation that has erased it, in the source of a copy. Nothing waits for the result of a call
+        that is `answered`."""
+        id, turn, kind, answers = checked[0], checked[2], checked[3], checked[9]
+        replayed = is_replayed(kind, data)
+        self.has_replayed |= replayed
+        self._has_newest |= kind in NEWEST_KINDS
+        tokens, nth, total, check = 0, None, None, None
+        if by is None:
+            tokens, check = count_tokens(content, data), checksum(checked, content, data)
+            if kind in ROLES:
+                self._messages, self._tokens = self._messages + 1, self._tokens + tokens
+                # Stored sums include erased messages, unlike `own`.
+                nth, total = self._messages + self._erased.messages, self._tokens + self._erased.tokens
+        row = (*checked, 1 if apart else None, int(replayed), tokens, nth, total, content, data, check)
+        self._writer.record(row, read)
+        if by is not None:
+            self._writer.bury(id, by)
+        elif kind == "request" and (texts := list(owners(turn, read))):
+            self._writer.own(self._key, texts)
         self.last, self._is_ahead = id, True
         if kind in METADATA_KINDS:
-            self._note(id, kind, present)
+            self._note(id, kind, by is None)
             return
-        if kind == "user" and (mail := mail_of(draft.data)):
+        if kind == "user" and (mail := mail_of(read)):
             self.carry(mail)
-        if kind == "tool_call" and present and id not in answered:
+        if kind == "tool_call" and by is None and id not in answered:
             self._writer.wait(self._key, id)
-        elif draft.answers is not None and draft.answers not in answered:
-            self._writer.answered(self._key, draft.answers)
+        elif answers is not None and answers not in answered:
+            self._writer.answered(self._key, answers)
         elif kind == "turn_ended":
             self._writer.end_waiting(self._key)
         self._run = self._run_after(id, kind, turn)
-        self.head, self.open_turn = id, open_turn
+        self.head = id
+        _, self.open_turn = place(kind, id, self.open_turn)
 
     def _note(self, id: int, kind: str, present: bool) -> None:
         """Update the state after the record of a request, mail, or an event about what became of the agent."""

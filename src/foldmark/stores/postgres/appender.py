@@ -9,7 +9,6 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from foldmark.core.assembly.sent import Owner
-from foldmark.core.events import Draft
 from foldmark.core.search import Phrase
 from foldmark.stores.appender import STATE
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pipeline, Texts
@@ -21,14 +20,8 @@ _COLUMNS = (
     *("apart", "replayed", "tokens", "nth", "sum", "content", "data", "checksum"),
     *("tool", "planning", "stateful"),
 )
-_NTH = _COLUMNS.index("nth")
+_KIND, _NTH, _CONTENT = map(_COLUMNS.index, ("kind", "nth", "content"))
 _TEXTS = frozenset(("kind", "dialect", "actor", "created_at", "call_id", "content", "data", "tool"))
-
-
-def tool_of(kind: str, data: Mapping[str, Any] | None) -> str | None:
-    """Return the name of a call's tool; None for other kinds."""
-    name = (data or {}).get("name") if kind == "tool_call" else None
-    return name if isinstance(name, str) else None
 
 
 def facts(kind: str, data: Mapping[str, Any] | None) -> tuple[str | None, bool, bool]:
@@ -36,7 +29,9 @@ def facts(kind: str, data: Mapping[str, Any] | None) -> tuple[str | None, bool, 
     tool of a call; True if a command or filter records a planning conversation; True if a summary contains a state."""
     data = data or {}
     planning = kind in ("command", "filter") and data.get("planning") is not None
-    return tool_of(kind, data), planning, kind == "summary" and data.get("state") is not None
+    name = data.get("name") if kind == "tool_call" else None
+    stateful = kind == "summary" and data.get("state") is not None
+    return name if isinstance(name, str) else None, planning, stateful
 
 
 class Tree:
@@ -54,7 +49,7 @@ class Tree:
         self._owned: dict[int, list[tuple[str, Owner]]] = {}
         self._buried: dict[int, int] = {}
         self._rows: list[Row] = []
-        self._unindexed: list[tuple[int, Draft]] = []
+        self._unindexed: list[tuple[int, str, str, str | None]] = []
         self._waiting: dict[int, list[int]] = {}
         self._answered: dict[int, list[int]] = {}
         self._ended: set[int] = set()
@@ -64,12 +59,13 @@ class Tree:
         self.position = row[: len(STATE) + 4]
         self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo, _ = row[len(STATE) + 4 :]
 
-    def record(self, row: Row, draft: Draft) -> None:
-        tool, planning, stateful = facts(draft.kind, draft.data)
+    def record(self, row: Row, read: Mapping[str, Any] | None) -> None:
+        kind, content = row[_KIND], row[_CONTENT]
+        tool, planning, stateful = facts(kind, read)
         self._rows.append((*row, tool, int(planning), int(stateful)))
         self.recorded += 1
-        if row[_NTH] is not None and draft.content:
-            self._unindexed.append((row[0], draft))
+        if row[_NTH] is not None and content:
+            self._unindexed.append((row[0], kind, content, tool))
 
     def own(self, agent: int, texts: Sequence[tuple[str, Owner]]) -> None:
         self._owned.setdefault(agent, []).extend(texts)
@@ -150,9 +146,7 @@ class Tree:
 
     def _index(self) -> None:
         pending, self._unindexed = self._unindexed, []
-        entries = [
-            (id, message_words(draft.kind, draft.content, tool_of(draft.kind, draft.data))) for id, draft in pending
-        ]
+        entries = [(id, message_words(kind, content, tool)) for id, kind, content, tool in pending]
         found = [(id, words) for id, words in entries if words is not None]
         if found:
             ids, lengths = Ints(id for id, _ in found), Ints(each.length for _, each in found)

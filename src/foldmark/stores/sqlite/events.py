@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from foldmark.core.assembly.sent import Owner
-from foldmark.core.events import Draft
 from foldmark.stores.queries import listed
 from foldmark.stores.rows import Row
 
-_NTH = 13
-"""The place of the running count of messages in a row of `EventWriter.record`."""
+_KIND, _NTH, _CONTENT = 3, 13, 15
+"""The places of these columns in a row of `EventWriter.record`; `nth` is the running count of messages."""
 
 _INDEXED_AT_ONCE = 1000
 """Number of messages whose words fill about half of the memory in which SQLite's index collects new words."""
@@ -33,12 +32,12 @@ class SqliteEvents:
         """Forget what is not yet in the index: the transaction was rolled back."""
         self._ids, self._parts = [], False
 
-    def record(self, row: Row, draft: Draft) -> None:
+    def record(self, row: Row, read: Mapping[str, Any] | None) -> None:
         self._run(self._sql["append"], row)
-        if row[_NTH] is not None and draft.content:
-            self._note(row[0], draft)
+        if row[_NTH] is not None and row[_CONTENT]:
+            self._note(row[0], row[_CONTENT], (read or {}).get("name") if row[_KIND] == "tool_call" else None)
 
-    def _note(self, id: int, draft: Draft) -> None:
+    def _note(self, id: int, text: str, tool: object) -> None:
         """Add a message to those not yet in the index."""
         self._ids.append(id)
         if not self._parts:
@@ -46,8 +45,7 @@ class SqliteEvents:
                 from foldmark.text import tokens  # only needed for indexing
 
                 has_parts = self._has_parts = tokens.has_parts
-            name = draft.data.get("name") if draft.data and draft.kind == "tool_call" else None
-            self._parts = has_parts(draft.content) or (isinstance(name, str) and has_parts(name))
+            self._parts = has_parts(text) or (isinstance(tool, str) and has_parts(tool))
         if len(self._ids) >= _INDEXED_AT_ONCE:
             self.index()
 
