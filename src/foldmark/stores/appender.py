@@ -19,13 +19,18 @@ STATE = ("head", "last", "open_turn", "messages", "tokens", "run", "asked", "kil
 """The columns of the state of an agent, with which a row of `Appender` begins."""
 
 
+_READ = frozenset(("user", "tool_call", "summary", "request", "command", "filter"))
+"""Kinds whose data a store looks at: mail, texts of requests, and what it repeats in columns or indexes."""
+
+
 class EventWriter(Protocol):
     """Writes the events of agents, given by their keys. Each database implements it."""
 
     def record(self, row: Row, read: Mapping[str, Any] | None) -> None:
         """Write an event: its id, agent, turn, kind, dialect, actor, time, whether it was interrupted, call id, the
         call that it answers, whether apart, whether replayed, tokens, running count and sum, content, data, checksum.
-        Only a message that is not erased has a count and a sum. `read` is the decoded data."""
+        Only a message that is not erased has a count and a sum. `read` is the decoded data, at least that of `_READ`.
+        """
 
     def own(self, agent: int, texts: Sequence[tuple[str, Owner]]) -> None:
         """Record the owners of the texts of a request, by the hashes of these."""
@@ -117,7 +122,7 @@ class Appender:
         ConflictError unless its id is above all of the agent's."""
         if event.id <= self.last:
             raise ConflictError(event.agent, event.id - 1, self.last)
-        read = decode_data(event.kind, event.data)
+        read = decode_data(event.kind, event.data) if event.kind in _READ else None
         fixed = (event.id, self._key, event.turn, event.kind, event.dialect, event.actor, event.created_at)
         checked = (*fixed, int(event.interrupted), event.call_id, event.answers)
         self._append(checked, event.apart, event.content, event.data, read, event.redacted, answered)
