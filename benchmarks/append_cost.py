@@ -26,6 +26,8 @@ from foldmark.stores.sqlite.file import open_file, place_of
 from foldmark.stores.sqlite.store import SqliteStore
 
 LIMIT = 2.5
+SETTLED = 2.5
+"""Seconds until a commit no longer looks at the journal (`OpenFiles`), as in a conversation that goes on."""
 TEXT = "The parser reads a line, decides which of the open blocks it continues and closes the others. " * 4
 KINDS = ("message", "tool call", "tool result")
 INSERT = queries("sqlite")["append"]
@@ -59,6 +61,7 @@ class Contest:
         for row in self._rows(0):
             self.bare.execute(INSERT, row)
             self.plain.execute(INSERT_PLAIN, row)
+        time.sleep(SETTLED)
 
     def close(self) -> None:
         """Release the databases."""

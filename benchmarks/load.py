@@ -60,7 +60,7 @@ def event(id: int, key: int, messages: int, tokens: int, turn: int | None) -> tu
     fixed = (id, key, turn or id, "user", "openai", "human", timestamp(datetime.now(UTC)), 0)
     checked = (*fixed, None, None)
     added = count_tokens(TEXT, None)
-    check = checksum(checked, TEXT.encode(), None)
+    check = checksum(checked, TEXT, None)
     return (*checked, None, 0, added, messages + 1, tokens + added, TEXT, None, check)
 
 

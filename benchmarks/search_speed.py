@@ -35,7 +35,7 @@ import foldmark
 from foldmark.core.search import ANY, Filters
 from foldmark.recall.embeddings import EmbeddingError
 from foldmark.recall.embeddings.model import load
-from foldmark.stores.sqlite.writing import SqliteEvents
+from foldmark.stores.sqlite.events import SqliteEvents
 
 MEDIAN, GROWING = 0.050, 2.0
 """Limits in seconds: the median over all queries, and any query while the log grows."""

@@ -234,7 +234,7 @@ def test_the_checksum_is_stored_and_erased_with_its_content(path: Path) -> None:
     ).fetchall()
     stored_rows: list[tuple[Any, ...]] = rows
     for *fixed, content, data, stored in stored_rows:
-        assert stored == checksum(fixed, content.encode(), data.encode() if data else None)
+        assert stored == checksum(fixed, content, data or None)
     db.close()
     with foldmark.open(path, settings={}) as log:
         log.agent("work").do("/message remove 1 --yes")

@@ -15,6 +15,7 @@ from foldmark.core import selections
 from foldmark.core.agents import killed, renamed
 from foldmark.core.errors import CommandError
 from foldmark.core.ports import NEWEST_KINDS, Head, Snapshot, Store
+from foldmark.core.records import CopiedEvent
 from foldmark.stores.snapshot import SqlSnapshot
 from foldmark.stores.sqlite.store import SqliteStore
 from sampled import sampled
@@ -289,3 +290,11 @@ def test_heads_inside_a_transaction_equal_the_database(tmp_path: Path, seed: int
                 check(moment)
         assert done > 20
         assert not list(log.store.damage())
+
+
+def test_an_append_after_a_copy_of_older_events_is_the_newest(store: SqliteStore, other: SqliteStore) -> None:
+    for connection, agent, id in ((other, A, 100), (store, B, 50)):
+        event = CopiedEvent(id, agent, id, "user", None, "human", NOW, False, None, None, False, None, "hello", None)
+        with connection.write() as transaction:
+            transaction.take_events([event])
+    assert append(store, B) == 101

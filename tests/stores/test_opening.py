@@ -41,6 +41,9 @@ from stored import connection
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + bytes(range(256)) * 20
 pytestmark = pytest.mark.usefixtures("made_databases")
 
+NOON = 1_772_366_400
+"""A time long ago."""
+
 WRITER = Path(__file__).parent / "writer.py"
 _DATABASES = (sqlite.__name__, postgres.__name__)
 
@@ -211,12 +214,17 @@ def test_a_journal_in_a_read_only_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("taken", [("", "-wal", "-shm"), ("",), ("-wal",)])
 @pytest.mark.parametrize("replaced", [False, True])
-def test_a_database_that_leaves_while_it_is_open(tmp_path: Path, taken: tuple[str, ...], replaced: bool) -> None:
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_database_that_leaves_while_it_is_open(
+    tmp_path: Path, taken: tuple[str, ...], replaced: bool, settled: bool
+) -> None:
     """What would be recorded in a file that nobody opens is refused, until the file is back."""
     path, elsewhere = tmp_path / "log.db", tmp_path / "elsewhere"
     elsewhere.mkdir()
     with foldmark.open(str(path)) as log:
         agent = log.agent("default")
+        if settled:
+            os.utime(tmp_path, (NOON, NOON))
         agent.append("user", "one")
         for ending in taken:
             file = Path(f"{path}{ending}")
@@ -231,6 +239,26 @@ def test_a_database_that_leaves_while_it_is_open(tmp_path: Path, taken: tuple[st
             (elsewhere / f"log.db{ending}").rename(f"{path}{ending}")
         agent.append("user", "two")
     assert texts(path) == ["one", "two"]
+
+
+def test_the_journal_is_not_looked_at_while_nothing_changes_in_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux flushes a file more slowly once somebody has asked for its times."""
+    path, looked, stat = tmp_path / "log.db", list[str](), os.stat
+    with foldmark.open(str(path)) as log:
+        agent = log.agent("default")
+        os.utime(tmp_path, (NOON, NOON))
+        agent.append("user", "one")
+
+        def noted(file: str) -> os.stat_result:
+            looked.append(file)
+            return stat(file)
+
+        monkeypatch.setattr(os, "stat", noted)
+        agent.append("user", "two")
+        monkeypatch.undo()
+    assert looked == [str(path), str(tmp_path)]
 
 
 def test_a_read_only_file_that_is_not_a_database_is_refused(tmp_path: Path) -> None:

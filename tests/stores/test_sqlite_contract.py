@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 import pytest
 from sqlite_harness import MemoryHarness, SqliteHarness
 
-from foldmark.stores.sqlite.writing import SqliteWriting
+from foldmark.stores.sqlite.known import KnownAgents
 from foldmark.testing import Harness, StoreContract
 from foldmark.testing.parts.answers import Answers
 from foldmark.testing.parts.blocks import Blocks
@@ -39,9 +39,9 @@ class TestSqliteMemory(Answers, Blocks, ListeningTests, CopyingTests):
 
     @pytest.fixture
     def harness(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Harness:
-        def draw(transaction: SqliteWriting) -> int:
-            transaction._next += 7
-            return transaction._next - 3
+        def draw(known: KnownAgents) -> int:
+            known.newest += 7
+            return known.newest - 3
 
-        monkeypatch.setattr(SqliteWriting, "_draw", draw)
+        monkeypatch.setattr(KnownAgents, "draw", draw)
         return MemoryHarness(tmp_path)

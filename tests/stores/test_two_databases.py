@@ -1,15 +1,13 @@
 """Random histories over SQLite and over PostgreSQL are equal in every step, to the byte (SPEC 3, L7).
 
-Both logs have the same clock and the same uuids. SQLite is made to leave the same gaps as PostgreSQL, so the first
-conversation of a database has the same ids in both. Nothing has to be renamed, and the requests are the same to the
-byte.
+Both logs have the same clock and the same uuids, and the first conversation of a database has the same ids in both.
+Nothing has to be renamed, and the requests are the same to the byte.
 """
 
 from __future__ import annotations
 
 import itertools
 from contextlib import closing
-from functools import partial
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -27,10 +25,7 @@ from foldmark.core import selections
 from foldmark.core.ports import Store
 from foldmark.log import Result
 from foldmark.log.doctor import examine
-from foldmark.stores.appender import Appender
-from foldmark.stores.sqlite import store as sqlite_store
 from foldmark.stores.sqlite.store import SqliteStore
-from foldmark.stores.sqlite.writing import SqliteWriting
 from sampled import DEEP
 from stored import stored
 
@@ -42,38 +37,6 @@ BESIDE = (
     *("/config set context_policy=eager", "/context explain 1"),
     *("/send {to} Report {0}", "/check-mail", "/send {to} Done with {0}.", "/kill {to}"),
 )
-
-
-class WithGaps(SqliteWriting):
-    """A transaction that uses one id of its conversation per mail, as PostgreSQL does."""
-
-    def appender(self, agent_id: str) -> Appender:
-        appender = super().appender(agent_id)
-        self._next = max(self._next, self._drawn + 1)
-        return appender
-
-    def _draw(self) -> int:
-        self._drawn = super()._draw()
-        return self._drawn
-
-    def _leave_out(self) -> None:
-        ((newest,),), _ = self.fetched("SELECT coalesce(max(id), 0) FROM events")
-        self._drawn = self._next = max(self._next - 1, self._drawn, newest) + 1
-        self._next += 1
-
-    @property
-    def _drawn(self) -> int:
-        return getattr(self.connection, "drawn", 0)
-
-    @_drawn.setter
-    def _drawn(self, id: int) -> None:
-        self.on_rollback(partial(setattr, self.connection, "drawn", self._drawn))
-        self.connection.drawn = id  # type: ignore[attr-defined]
-
-
-@pytest.fixture(autouse=True)
-def with_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_store, "SqliteWriting", WithGaps)
 
 
 def alike(store: Store) -> Log:

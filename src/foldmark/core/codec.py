@@ -194,16 +194,15 @@ def _mended(value: Any) -> Any:
             return value
 
 
-def checksum(columns: Sequence[str | int | None], content: bytes, data: bytes | None) -> int:
+def checksum(columns: Sequence[str | int | None], content: str, data: str | None) -> int:
     """Return the CRC-32 of an event: its columns, joined by spaces, nulls empty, and ended by a newline; its content; a
     zero byte and its data, if it has any."""
-    return checksum_of(" ".join(["" if each is None else str(each) for each in columns]).encode(), content, data)
+    return checksum_of(" ".join(["" if each is None else str(each) for each in columns]), content, data)
 
 
-def checksum_of(head: bytes, content: bytes, data: bytes | None) -> int:
+def checksum_of(head: str, content: str, data: str | None) -> int:
     """Return the CRC-32 of an event whose columns are already joined, without the newline."""
-    sum = crc32(content, crc32(head + b"\n"))
-    return sum if data is None else crc32(data, crc32(b"\0", sum))
+    return crc32((f"{head}\n{content}" if data is None else f"{head}\n{content}\0{data}").encode())
 
 
 SHORTEST = 8

@@ -1,7 +1,7 @@
 """`Agent` and `Log`: one conversation or fork, and all conversations of one database [SPEC 2-5, 9]."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from threading import Lock
@@ -76,6 +76,9 @@ Happening = Literal["born", "run", "mail", "killed"]
 
 TEXTS = ("user", "assistant", "system", "summary")
 """Kinds of messages that are text: they are recorded with the dialect of the agent's model [S2]."""
+
+_ACTORS = {"user": "human", "assistant": "model"}
+"""Kind of message -> who says it by default; the system says any other."""
 
 
 class Agent:
@@ -152,19 +155,21 @@ class Agent:
                 "append_tool_call, append_tool_result and record take the rest"
             )
         self.answers(request)
-        actor = actor or {"user": "human", "assistant": "model"}.get(kind, "system")
+        actor = actor or _ACTORS.get(kind, "system")
         block, may_hold = None, kind == "assistant" and not interrupted and not verbatim and isinstance(text, str)
         if may_hold and ("STATE" in text or "State" in text):
             from foldmark.text.state import parted  # takes 2 ms, and few answers contain a state block
 
             text, block = parted(text)
-        with nullcontext() if block is None else self.batch():
-            event_id = self._append(
-                kind, text, data, created_at, dialect=dialect, actor=actor, interrupted=interrupted, key=key
-            )
-            if block is not None:
-                # A key identifies one append, so the block needs another one.
-                self._append("state", block, None, created_at, actor=actor, key=key and f"{key}\0state")
+        message = partial(
+            self._append, kind, text, data, created_at, dialect=dialect, actor=actor, interrupted=interrupted, key=key
+        )
+        if block is None:
+            return message()
+        with self.batch():
+            event_id = message()
+            # A key identifies one append, so the block needs another one.
+            self._append("state", block, None, created_at, actor=actor, key=key and f"{key}\0state")
         return event_id
 
     def append_tool_call(

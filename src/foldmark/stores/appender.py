@@ -1,7 +1,7 @@
 """Appending to one agent in any database: what a store computes for each event, and the state of the agent."""
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
 
 from msgspec import structs
 
@@ -19,13 +19,18 @@ STATE = ("head", "last", "open_turn", "messages", "tokens", "run", "asked", "kil
 """The columns of the state of an agent, with which a row of `Appender` begins."""
 
 
+_READ = frozenset(("user", "tool_call", "summary", "request", "command", "filter"))
+"""Kinds whose data a store looks at: mail, texts of requests, and what it repeats in columns or indexes."""
+
+
 class EventWriter(Protocol):
     """Writes the events of agents, given by their keys. Each database implements it."""
 
-    def record(self, row: Row, draft: Draft) -> None:
+    def record(self, row: Row, read: Mapping[str, Any] | None) -> None:
         """Write an event: its id, agent, turn, kind, dialect, actor, time, whether it was interrupted, call id, the
         call that it answers, whether apart, whether replayed, tokens, running count and sum, content, data, checksum.
-        Only a message that is not erased has a count and a sum."""
+        Only a message that is not erased has a count and a sum. `read` is the decoded data, at least that of `_READ`.
+        """
 
     def own(self, agent: int, texts: Sequence[tuple[str, Owner]]) -> None:
         """Record the owners of the texts of a request, by the hashes of these."""
@@ -64,15 +69,14 @@ class Appender:
         """`row` is the stored state of the agent (`STATE`), then its erased messages and their tokens. `draw` returns
         the next id. `newest` is the turn and the kind of the newest message, if they are known."""
         self._key, self._draw, self._writer = key, draw, writer
-        self.head, self.last, self.open_turn, self._messages, self._tokens, self._run, *more = row
-        self._by_kind: dict[str, int] = dict(zip(STATE[6:], more, strict=False))
-        self._sums = more[len(STATE) - 6 :]
+        *state, erased_messages, erased_tokens = row
+        self.head, self.last, self.open_turn, self._messages, self._tokens, self._run, *more = state
+        self._by_kind: dict[str, int] = dict(zip(STATE[6:], more, strict=True))
+        self._erased = Size(erased_messages, erased_tokens)
         self.has_replayed = False
         """True if an appended event changed the agent's fold and the new fold is not stored yet."""
         self._has_newest = False
         """True if a head contains one of the appended events."""
-        self.has_moved = False
-        """True once something was appended."""
         self.newest = newest
         self._is_ahead = False  # of the stored row
 
@@ -82,7 +86,7 @@ class Appender:
         return self.has_replayed or self._has_newest
 
     def heads_were_read(self) -> None:
-        """Record that the head was read with all appended events."""
+        """Record that no cached head lacks any appended event."""
         self.has_replayed = self._has_newest = False
 
     @property
@@ -91,10 +95,10 @@ class Appender:
         return Size(self._messages, self._tokens)
 
     @property
-    def row(self) -> Row:
-        """The state of the agent as it will be stored."""
+    def state(self) -> Row:
+        """The state of the agent as it will be stored (`STATE`)."""
         counted = (self.head, self.last, self.open_turn, self._messages, self._tokens, self._run)
-        return (*counted, *self._by_kind.values(), *self._sums)
+        return (*counted, *self._by_kind.values())
 
     @property
     def ended(self) -> int:
@@ -103,12 +107,14 @@ class Appender:
 
     def add(self, draft: Draft) -> int:
         """Append one event and return its id."""
-        kind, id = draft.kind, self._draw()
-        call_id = draft.data["call_id"] if draft.data and kind in ("tool_call", "tool_result") else None
-        turn, open_turn = place(kind, id, self.open_turn)
+        kind, read = draft.kind, draft.data
+        data = encode_data(kind, read)
+        call_id = read["call_id"] if read and kind in ("tool_call", "tool_result") else None
+        id = self._draw()
+        turn, _ = place(kind, id, self.open_turn)
         apart = draft.answers is not None and (self._run is None or draft.answers < self._run)
-        self._append(id, turn, draft, encode_data(kind, draft.data), call_id, apart)
-        self._follow(id, turn, draft, open_turn)
+        fixed = (id, self._key, turn, kind, draft.dialect, draft.actor, draft.created_at, int(draft.interrupted))
+        self._append((*fixed, call_id, draft.answers), apart, draft.content, data, read)
         return id
 
     def take(self, event: CopiedEvent, answered: Collection[int]) -> None:
@@ -116,82 +122,56 @@ class Appender:
         ConflictError unless its id is above all of the agent's."""
         if event.id <= self.last:
             raise ConflictError(event.agent, event.id - 1, self.last)
-        draft = Draft(
-            kind=event.kind,
-            created_at=event.created_at,
-            content=event.content,
-            data=decode_data(event.kind, event.data),
-            dialect=event.dialect,
-            actor=event.actor,
-            interrupted=event.interrupted,
-            answers=event.answers,
-        )
-        self._append(event.id, event.turn, draft, event.data, event.call_id, event.apart, event.redacted)
-        _, open_turn = place(event.kind, event.id, self.open_turn)
-        self._follow(event.id, event.turn, draft, open_turn, event.redacted is None, answered)
+        read = decode_data(event.kind, event.data) if event.kind in _READ else None
+        fixed = (event.id, self._key, event.turn, event.kind, event.dialect, event.actor, event.created_at)
+        checked = (*fixed, int(event.interrupted), event.call_id, event.answers)
+        self._append(checked, event.apart, event.content, event.data, read, event.redacted, answered)
 
     def _append(
         self,
-        id: int,
-        turn: int | None,
-        draft: Draft,
+        checked: Row,
+        apart: bool,
+        content: str,
         data: str | None,
-        call_id: str | None,
-        stands_apart: bool,
+        read: Mapping[str, Any] | None,
         by: int | None = None,
-    ) -> None:
-        """Write an event; `by` is the operation that has erased it."""
-        kind, content = draft.kind, draft.content
-        fixed = (id, self._key, turn, kind, draft.dialect, draft.actor, draft.created_at, int(draft.interrupted))
-        checked = (*fixed, call_id, draft.answers)
-        apart, replayed = 1 if stands_apart else None, int(is_replayed(kind, data))
-        if kind in NEWEST_KINDS:
-            self._has_newest = True
-        if replayed:
-            self.has_replayed = True
-        if by is not None:
-            self._writer.record((*checked, apart, replayed, 0, None, None, content, data, None), draft)
-            self._writer.bury(id, by)
-            return
-        tokens = count_tokens(content, data)
-        nth = total = None
-        if kind in ROLES:
-            self._messages, self._tokens = self._messages + 1, self._tokens + tokens
-            # Stored sums include erased messages, unlike `own`.
-            erased_messages, erased_tokens = self._sums
-            nth, total = self._messages + erased_messages, self._tokens + erased_tokens
-        check = checksum(checked, content.encode(), None if data is None else data.encode())
-        row = (*checked, apart, replayed, tokens, nth, total, content, data, check)
-        self._writer.record(row, draft)
-        if kind == "request" and (texts := list(owners(turn, draft.data))):
-            self._writer.own(self._key, texts)
-
-    def _follow(
-        self,
-        id: int,
-        turn: int | None,
-        draft: Draft,
-        open_turn: int | None,
-        present: bool = True,
         answered: Collection[int] = (),
     ) -> None:
-        """Update the state after a recorded event. `present` is False for an event that was erased in the source;
-        nothing waits for the result of a call that is `answered`."""
-        kind = draft.kind
-        self.last, self._is_ahead, self.has_moved = id, True, True
+        """Write an event and update the state. `checked` are the columns of its checksum, and `read` is its decoded
+        data; `by` is the operation that has erased it, in the source of a copy. Nothing waits for the result of a call
+        that is `answered`."""
+        id, turn, kind, answers = checked[0], checked[2], checked[3], checked[9]
+        replayed = is_replayed(kind, data)
+        self.has_replayed |= replayed
+        self._has_newest |= kind in NEWEST_KINDS
+        tokens, nth, total, check = 0, None, None, None
+        if by is None:
+            tokens, check = count_tokens(content, data), checksum(checked, content, data)
+            if kind in ROLES:
+                self._messages, self._tokens = self._messages + 1, self._tokens + tokens
+                # Stored sums include erased messages, unlike `own`.
+                nth, total = self._messages + self._erased.messages, self._tokens + self._erased.tokens
+        row = (*checked, 1 if apart else None, int(replayed), tokens, nth, total, content, data, check)
+        self._writer.record(row, read)
+        if by is not None:
+            self._writer.bury(id, by)
+        elif kind == "request" and (texts := list(owners(turn, read))):
+            self._writer.own(self._key, texts)
+        self.last, self._is_ahead = id, True
         if kind in METADATA_KINDS:
-            self._note(id, kind, present)
+            self._note(id, kind, by is None)
             return
-        if kind == "user" and (mail := mail_of(draft.data)):
+        if kind == "user" and (mail := mail_of(read)):
             self.carry(mail)
-        if kind == "tool_call" and present and id not in answered:
+        if kind == "tool_call" and by is None and id not in answered:
             self._writer.wait(self._key, id)
-        elif draft.answers is not None and draft.answers not in answered:
-            self._writer.answered(self._key, draft.answers)
+        elif answers is not None and answers not in answered:
+            self._writer.answered(self._key, answers)
         elif kind == "turn_ended":
             self._writer.end_waiting(self._key)
         self._run = self._run_after(id, kind, turn)
-        self.head, self.open_turn = id, open_turn
+        self.head = id
+        _, self.open_turn = place(kind, id, self.open_turn)
 
     def _note(self, id: int, kind: str, present: bool) -> None:
         """Update the state after the record of a request, mail, or an event about what became of the agent."""
@@ -231,18 +211,16 @@ class Appender:
     def finish(self) -> None:
         """Update the agent's row."""
         if self._is_ahead:
-            self._writer.advance(self._key, self.row, self.newest)
+            self._writer.advance(self._key, self.state, self.newest)
             self._is_ahead = False
 
     def lose(self, gone: Size, *, whole: bool) -> None:
         """Update the sizes after the erasure of a turn or the `whole` agent; the stored row is already updated."""
         self._messages, self._tokens = self.own.less(gone)
         self.newest = None
-        messages, tokens = self._sums
-        self._sums = [0, 0] if whole else [messages + gone.messages, tokens + gone.tokens]
+        self._erased = Size(0, 0) if whole else self._erased.plus(gone)
 
 
-def moved(record: AgentRecord, row: Row) -> AgentRecord:
-    """Return an agent's record after appends that led to this state (see `Appender`)."""
-    state = {name: value for name, value in zip(STATE, row, strict=False) if name != "run"}
-    return structs.replace(record, **state)
+def moved(record: AgentRecord, state: Row) -> AgentRecord:
+    """Return an agent's record after appends that led to this state (`STATE`)."""
+    return structs.replace(record, **{name: value for name, value in zip(STATE, state, strict=True) if name != "run"})

@@ -315,4 +315,4 @@ class Writing(Reading, Protocol):
         """Return the record with these columns, as it is after the appends of this transaction."""
         record = AgentRecord(*fields)
         appender = self.appenders.get(record.id)
-        return record if appender is None else moved(record, appender.row)
+        return record if appender is None else moved(record, appender.state)

@@ -74,11 +74,13 @@ def fault(head: bytes | None, content: bytes | None, data: bytes | None, stored:
     """Return the fault of an event; None if it is sound. Without a checksum only its UTF-8 is checked."""
     if head is None or content is None:
         return "a required column is missing"
+    texts = list[str]()
     for name, raw in (("row", head), ("content", content), ("data", data or b"")):
         try:
-            raw.decode()
+            texts.append(raw.decode())
         except UnicodeDecodeError as error:
             return f"its {name} is not valid UTF-8 at byte {error.start + 1}"
-    if stored is not None and checksum_of(head, content, data) != stored:
+    row, text, json = texts
+    if stored is not None and checksum_of(row, text, None if data is None else json) != stored:
         return "it does not match its checksum: bytes have changed on the disk"
     return None

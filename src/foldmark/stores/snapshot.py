@@ -314,15 +314,9 @@ def lease_of(row: Row) -> Lease:
 
 
 def _copied_event(agent: str, row: Row, damaged: bool) -> CopiedEvent:
-    *columns, apart, by, content, data, sum = row
-    try:
-        texts = [each.encode() if isinstance(each, str) else each for each in (content, data)]
-        damaged = damaged or (by is None and sum is not None and checksum(columns, texts[0], texts[1]) != sum)
-        content, data = (None if each is None else each.decode() for each in texts)
-    except (UnicodeError, TypeError, AttributeError):
-        damaged = True
-    id, _, turn, kind, dialect, actor, created_at, interrupted, call_id, answers = columns
-    if damaged:
+    id, _, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, by, content, data, stored = row
+    damaged = damaged or not isinstance(content, str) or not (data is None or isinstance(data, str))
+    if damaged or (by is None and stored is not None and checksum(row[:10], content, data) != stored):
         raise DamagedError(
             f"event {id} of agent {agent[:8]} is not as it was recorded: it cannot be copied. `foldmark doctor` says "
             "what is wrong with it; its turn can be erased with `/message remove`"

@@ -39,8 +39,7 @@ class SqlTransaction(SqlSnapshot):
         if key is not None:
             for (before,) in block.run("append_ids", **block.for_agent(agent_id), key=key):
                 return msgspec.json.decode(before, type=list[int])
-        is_expected = not drafts or any(draft.kind not in METADATA_KINDS for draft in drafts)
-        if expected is not None and is_expected and appender.head != expected:
+        if expected not in (None, appender.head) and not (drafts and all(d.kind in METADATA_KINDS for d in drafts)):
             raise ConflictError(agent_id, expected, appender.head)
         if not drafts:
             return []
@@ -212,6 +211,7 @@ class SqlTransaction(SqlSnapshot):
 
     def disown(self, agent: str, hashes: Collection[str]) -> None:
         with self.block.atomic():
+            self.block.settle()  # what a request of this transaction owns is written before
             agent_rows = self.block.for_agent(agent)
             self.block.write("disown_texts", **agent_rows, hashes=self.block.listed(sorted(hashes)))
             self._erase_texts(list(hashes))

@@ -9,7 +9,6 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from foldmark.core.assembly.sent import Owner
-from foldmark.core.events import Draft
 from foldmark.core.search import Phrase
 from foldmark.stores.appender import STATE
 from foldmark.stores.postgres.connection import STATEMENTS, Ints, Pipeline, Texts
@@ -21,14 +20,8 @@ _COLUMNS = (
     *("apart", "replayed", "tokens", "nth", "sum", "content", "data", "checksum"),
     *("tool", "planning", "stateful"),
 )
-_NTH = _COLUMNS.index("nth")
+_KIND, _NTH, _CONTENT = map(_COLUMNS.index, ("kind", "nth", "content"))
 _TEXTS = frozenset(("kind", "dialect", "actor", "created_at", "call_id", "content", "data", "tool"))
-
-
-def tool_of(kind: str, data: Mapping[str, Any] | None) -> str | None:
-    """Return the name of a call's tool; None for other kinds."""
-    name = (data or {}).get("name") if kind == "tool_call" else None
-    return name if isinstance(name, str) else None
 
 
 def facts(kind: str, data: Mapping[str, Any] | None) -> tuple[str | None, bool, bool]:
@@ -36,7 +29,9 @@ def facts(kind: str, data: Mapping[str, Any] | None) -> tuple[str | None, bool, 
     tool of a call; True if a command or filter records a planning conversation; True if a summary contains a state."""
     data = data or {}
     planning = kind in ("command", "filter") and data.get("planning") is not None
-    return tool_of(kind, data), planning, kind == "summary" and data.get("state") is not None
+    name = data.get("name") if kind == "tool_call" else None
+    stateful = kind == "summary" and data.get("state") is not None
+    return name if isinstance(name, str) else None, planning, stateful
 
 
 class Tree:
@@ -51,9 +46,10 @@ class Tree:
         self.is_ahead = False  # of the stored row
         self.recorded = 0
         """The number of events recorded so far, written or pending."""
+        self._owned: dict[int, list[tuple[str, Owner]]] = {}
         self._buried: dict[int, int] = {}
         self._rows: list[Row] = []
-        self._unindexed: list[tuple[int, Draft]] = []
+        self._unindexed: list[tuple[int, str, str, str | None]] = []
         self._waiting: dict[int, list[int]] = {}
         self._answered: dict[int, list[int]] = {}
         self._ended: set[int] = set()
@@ -63,16 +59,16 @@ class Tree:
         self.position = row[: len(STATE) + 4]
         self.next_id, self.last_id, self.stamp, self.memos, self.newest_memo, _ = row[len(STATE) + 4 :]
 
-    def record(self, row: Row, draft: Draft) -> None:
-        tool, planning, stateful = facts(draft.kind, draft.data)
+    def record(self, row: Row, read: Mapping[str, Any] | None) -> None:
+        kind, content = row[_KIND], row[_CONTENT]
+        tool, planning, stateful = facts(kind, read)
         self._rows.append((*row, tool, int(planning), int(stateful)))
         self.recorded += 1
-        if row[_NTH] is not None and draft.content:
-            self._unindexed.append((row[0], draft))
+        if row[_NTH] is not None and content:
+            self._unindexed.append((row[0], kind, content, tool))
 
     def own(self, agent: int, texts: Sequence[tuple[str, Owner]]) -> None:
-        turns, memos = Ints(owner.turn for _, owner in texts), Ints(owner.memo for _, owner in texts)
-        self._later("own", agent=agent, hashes=Texts(hash for hash, _ in texts), turns=turns, memos=memos)
+        self._owned.setdefault(agent, []).extend(texts)
 
     def bury(self, id: int, by: int) -> None:
         self._buried[id] = by
@@ -104,7 +100,7 @@ class Tree:
 
     def advance(self, agent: int, state: Row, newest: Row | None) -> None:
         turn, kind = newest or (None, None)
-        row = {**dict(zip(STATE, state, strict=False)), "newest_turn": turn, "newest_kind": kind}
+        row = {**dict(zip(STATE, state, strict=True)), "newest_turn": turn, "newest_kind": kind}
         if agent == self.root:
             self.is_ahead = False
             self._later("advance_root", **row, **self.counts)
@@ -125,6 +121,10 @@ class Tree:
                 self._later("mark_memos", event=self._rows[0][0], memos=self.newest_memo)
                 self.memos, self.is_ahead = self.newest_memo, True
             self._rows = []
+        for agent, texts in self._owned.items():
+            turns, memos = Ints(owner.turn for _, owner in texts), Ints(owner.memo for _, owner in texts)
+            self._later("own", agent=agent, hashes=Texts(hash for hash, _ in texts), turns=turns, memos=memos)
+        self._owned.clear()
         if self._buried:
             self._later("bury", ids=Ints(self._buried), by=Ints(self._buried.values()))
             self._buried.clear()
@@ -146,9 +146,7 @@ class Tree:
 
     def _index(self) -> None:
         pending, self._unindexed = self._unindexed, []
-        entries = [
-            (id, message_words(draft.kind, draft.content, tool_of(draft.kind, draft.data))) for id, draft in pending
-        ]
+        entries = [(id, message_words(kind, content, tool)) for id, kind, content, tool in pending]
         found = [(id, words) for id, words in entries if words is not None]
         if found:
             ids, lengths = Ints(id for id, _ in found), Ints(each.length for _, each in found)

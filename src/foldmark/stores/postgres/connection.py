@@ -44,8 +44,6 @@ def escaped(text: str) -> str:
 
 def unescaped(text: str) -> str:
     """Return the text of a stored form; drop an escape that was cut in half."""
-    if _ESCAPE not in text:
-        return text
     return _ESCAPED.sub(lambda match: "\0" if match[1] == "0" else match[1], text)
 
 
@@ -58,7 +56,8 @@ class _TextDumper(Dumper):
 
 class _TextLoader(Loader):
     def load(self, data: Any) -> str:
-        return unescaped(str(data, "utf-8"))
+        text = str(data, "utf-8")
+        return unescaped(text) if _ESCAPE in text else text  # each value of each row is loaded
 
 
 class Ints(list[int | None]):
@@ -81,11 +80,10 @@ class _TextsDumper(Dumper):
     oid = 1009
 
     def dump(self, obj: Texts) -> bytes:
-        return ("{" + ",".join(["NULL" if each is None else _quoted(each) for each in obj]) + "}").encode()
-
-
-def _quoted(text: str) -> str:
-    return '"' + escaped(text).replace("\\", "\\\\").replace('"', '\\"') + '"'
+        # All texts are escaped at once: no stored form contains NUL, and none is a single escape.
+        texts = "\0".join([_ESCAPE if each is None else escaped(each) for each in obj])
+        quoted = texts.replace("\\", "\\\\").replace('"', '\\"').replace("\0", '","')
+        return f'{{"{quoted}"}}'.replace(f'"{_ESCAPE}"', "NULL").encode() if obj else b"{}"
 
 
 class _Adapted:

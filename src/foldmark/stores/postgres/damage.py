@@ -38,8 +38,7 @@ class PostgresChecks(SqlChecks):
     def _event_faults(self, row: Row) -> Iterator[str]:
         _, id, key, _, kind, *_, nth, tokens, redacted = row[:14]
         tool, planning, stateful, stored, content, data = row[14:]
-        raw = None if data is None else data.encode()
-        if redacted is None and stored is not None and checksum(row[1:11], content.encode(), raw) != stored:
+        if redacted is None and stored is not None and checksum(row[1:11], content, data) != stored:
             problem = "it does not match its checksum: it was changed from outside of Foldmark"
             yield f"event {id}: {problem}; its turn can be read, and erased with `/message remove`"
         try:

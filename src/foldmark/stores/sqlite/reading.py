@@ -25,6 +25,7 @@ from foldmark.stores.queries import listed, queries
 from foldmark.stores.rows import Bindings, Fetched, Row
 from foldmark.stores.snapshot import PAGE
 from foldmark.stores.sqlite.commits import SqliteCommits
+from foldmark.stores.sqlite.events import SqliteEvents
 from foldmark.stores.sqlite.file import MEMORY, OpenFiles, explain, open_beside, open_file, place_of
 from foldmark.stores.sqlite.known import KnownAgents
 
@@ -47,8 +48,17 @@ class SqliteConnection:
         self.known = KnownAgents(self.db)
         self.run = self.db.cursor().execute
         """Runs a statement without rows, on a kept cursor: a new one takes longer than the begin and end of a block."""
+        self.events = SqliteEvents(self.sql, self.run)
         # Every operation and every tool result reads its agent's fold, which rarely changes.
         self.fold = lru_cache(maxsize=8)(msgspec.json.Decoder(Fold).decode)
+
+    def forget(self) -> None:
+        """Forget what a transaction has added to the caches: it was rolled back."""
+        self.keys.clear()
+        self.ids.clear()
+        self.known.forget()
+        self.known.newest = 0
+        self.events.forget()
 
     def beside(self) -> apsw.Connection:
         """Open another, read-only connection to the same database. Raises apsw.Error."""

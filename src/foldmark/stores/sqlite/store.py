@@ -134,8 +134,7 @@ class SqliteConnector(SqliteConnection):
         """Roll back what an interrupted block has left open. A signal may interrupt its end anywhere."""
         if self.db.in_transaction:
             self.run("ROLLBACK")
-            self.keys.clear()
-            self.ids.clear()
+            self.forget()
 
     def _fail(self, error: BaseException) -> NoReturn:
         """Release the lock after a block could not begin, and raise."""

@@ -10,93 +10,16 @@ from typing import Any
 import apsw
 
 from foldmark.core.agents import AgentRecord, Size
-from foldmark.core.assembly.sent import Owner
 from foldmark.core.errors import StoreError
-from foldmark.core.events import Draft
 from foldmark.core.ports import Head
 from foldmark.core.records import CopiedEvent
 from foldmark.core.replay import Fold
-from foldmark.stores.appender import STATE, Appender
+from foldmark.stores.appender import Appender
 from foldmark.stores.block import Writing
 from foldmark.stores.queries import listed
 from foldmark.stores.rows import Bindings, Row, fault
 from foldmark.stores.sqlite.file import explain
-from foldmark.stores.sqlite.known import changed
 from foldmark.stores.sqlite.reading import SqliteConnection, SqliteReading
-
-_NTH = 13
-"""The place of the running count of messages in a row of `EventWriter.record`."""
-
-_INDEXED_AT_ONCE = 1000
-"""Number of messages whose words fill about half of the memory in which SQLite's index collects new words."""
-
-
-class SqliteEvents:
-    """Writes the events of one transaction; its methods raise apsw.Error (see `EventWriter`).
-
-    The index of words is updated before it is read and at the end of the transaction. SQLite writes a piece of it for
-    each statement and merges the pieces later, so one statement for many messages takes a third of the time.
-    """
-
-    def __init__(self, connection: SqliteConnection) -> None:
-        self._sql, self._run = connection.sql, connection.run
-        # The messages not yet in the index, and whether any of them has parts.
-        self._ids: list[int] = []
-        self._parts = False
-
-    def record(self, row: Row, draft: Draft) -> None:
-        self._run(self._sql["append"], row)
-        if row[_NTH] is not None and draft.content:
-            self._note(row[0], draft)
-
-    def _note(self, id: int, draft: Draft) -> None:
-        """Add a message to those not yet in the index."""
-        self._ids.append(id)
-        if not self._parts:
-            from foldmark.text.tokens import has_parts  # only needed for indexing
-
-            name = draft.data.get("name") if draft.data and draft.kind == "tool_call" else None
-            self._parts = has_parts(draft.content) or (isinstance(name, str) and has_parts(name))
-        if len(self._ids) >= _INDEXED_AT_ONCE:
-            self.index()
-
-    def index(self) -> None:
-        """Update the index. Raises apsw.Error."""
-        if self._ids:
-            first, last = min(self._ids), max(self._ids)
-            follow = last - first == len(self._ids) - 1  # each other, without a gap
-            ids = first, last, None if follow else listed(self._ids)
-            if self._parts:
-                self._run(self._sql["index_parts"], ids)
-            self._run(self._sql["index"], ids)
-            self._ids, self._parts = [], False
-
-    def own(self, agent: int, texts: Sequence[tuple[str, Owner]]) -> None:
-        self._run(self._sql["own"], (agent, listed((hash, *owner) for hash, owner in texts)))
-
-    def bury(self, id: int, by: int) -> None:
-        self._run(self._sql["bury"], (by, id))
-
-    def newest_message(self, agent: int, until: int) -> Row | None:
-        return next(iter(self._run(self._sql["newest_message"], (agent, until)).fetchall()), None)
-
-    def arrive(self, agent: int, mail: int) -> None:
-        self._run(self._sql["arrive"], (agent, mail))
-
-    def carried(self, agent: int, mail: Sequence[int]) -> None:
-        self._run(self._sql["carried"], (agent, listed(mail)))
-
-    def wait(self, agent: int, call: int) -> None:
-        self._run(self._sql["wait"], (agent, call))
-
-    def answered(self, agent: int, call: int) -> None:
-        self._run(self._sql["answered"], (agent, call))
-
-    def end_waiting(self, agent: int) -> None:
-        self._run(self._sql["end_waiting"], (agent,))
-
-    def advance(self, agent: int, state: Row, newest: Row | None) -> None:
-        self._run(self._sql["advance"], (*state[: len(STATE)], agent))
 
 
 class AtomicBlock(AbstractContextManager["SqliteWriting", None]):
@@ -125,22 +48,14 @@ class SqliteWriting(SqliteReading, Writing):
 
     _is_committed = False
 
-    _only_appends = True
-    """True as long as only events and folds were written."""
-
     def __init__(self, connection: SqliteConnection) -> None:
         super().__init__(connection)
-        self._writer = SqliteEvents(connection)
+        self._events = connection.events
         self.appenders: dict[str, Appender] = {}
         self.undoing: list[Callable[[], None]] = []
         self._known = connection.known
         self._known.check()
         self._changes_before = self.db.total_changes()
-        self._folds: dict[str, tuple[Fold, Size]] = {}
-        """The folds stored since the last write that was neither an append nor a fold."""
-        self._read_heads: dict[str, Head] = {}
-        """The heads read since that write; `changed` brings them up to date."""
-        self._next = 1
 
     # The block
 
@@ -151,7 +66,11 @@ class SqliteWriting(SqliteReading, Writing):
             self.connection.run("COMMIT")
             self._is_committed = True
             if self.db.total_changes() != self._changes_before:
-                self._update_known()
+                for agent_id, appender in self.appenders.items():
+                    if appender.outdates_heads:
+                        self._known.heads.pop(agent_id, None)
+                    appender.heads_were_read()
+                self._known.committed()
                 self.connection.commits.one_more()
         except BaseException as error:
             # A signal may interrupt it after the commit, of which the cache then knows nothing.
@@ -161,11 +80,10 @@ class SqliteWriting(SqliteReading, Writing):
             raise
 
     def roll_back(self) -> None:
-        """Roll back, and forget the keys of agents that were created."""
+        """Roll back, unless the transaction was committed."""
         if self.db.in_transaction or not self._is_committed:
             super().roll_back()
-            self.keys.clear()
-            self.ids.clear()
+            self.connection.forget()
 
     # Statements
 
@@ -173,8 +91,7 @@ class SqliteWriting(SqliteReading, Writing):
         before = self.db.total_changes()
         rows, _ = self.fetched(self.sql[name], bindings)
         if self.db.total_changes() != before:
-            # Something other than an event was written.
-            self._only_appends, self._folds, self._read_heads = False, {}, {}
+            self._known.forget(self.appenders)  # something other than an event was written
         return rows
 
     def write(self, name: str, /, **bindings: Any) -> None:
@@ -209,24 +126,17 @@ class SqliteWriting(SqliteReading, Writing):
     def _finish(self) -> None:
         """Write everything that is pending. Raises apsw.Error, and StoreError if the transaction has failed."""
         self.check()
-        self._writer.index()
+        self._events.index()
         for appender in self.appenders.values():
             appender.finish()
 
-    def _update_known(self) -> None:
-        """Update the connection's cache of agents after the commit."""
-        if not self._only_appends:
-            self._known.forget()
-        self._known.committed(self.appenders)
-        outdated = [agent_id for agent_id, appender in self.appenders.items() if appender.outdates_heads]
-        for agent_id in {*outdated, *self._folds, *self._read_heads}:
-            self._known.keep(agent_id, self.kept_head(agent_id))
-
     def fold_saved(self, fold: Fold, beside: Size, save: Callable[[], None]) -> None:
-        before = self._only_appends, self._folds, self._read_heads
+        known = self._known
+        before = known.heads, known.appenders
         save()
-        self._only_appends, self._folds, self._read_heads = before
-        self._folds[fold.agent] = fold, beside
+        known.heads, known.appenders = before
+        if fold.agent in known.heads:
+            known.heads[fold.agent] = known.heads[fold.agent]._replace(cache=(fold, beside))
         if fold.agent in self.appenders:
             self.appenders[fold.agent].has_replayed = False
 
@@ -235,34 +145,23 @@ class SqliteWriting(SqliteReading, Writing):
         if appender is not None:
             self.check()
             return appender
-        key, known = self.key(agent_id), self._known.positions.get(agent_id) if self._only_appends else None
-        if known is not None:
-            (row, newest), next_id = known, self._known.next_id
-        else:
+        known = self._known
+        if agent_id not in known.appenders:
+            key = self.key(agent_id)
             (found,) = self.run("position", agent=key)
-            row, newest, next_id = found[:-1], None, (found[-1] or 0) + 1
-        appender = Appender(key, self._draw, self._writer, row, newest)
-        self._next = max(self._next, next_id)
-        self.appenders[agent_id] = appender
+            known.newest = max(known.newest, found[-1] or 0)
+            known.appenders[agent_id] = Appender(key, known.draw, self._events, found[:-1])
+        appender = self.appenders[agent_id] = known.appenders[agent_id]
         return appender
 
     def kept_head(self, agent_id: str) -> Head | None:
-        appender, fold = self.appenders.get(agent_id), self._folds.get(agent_id)
-        if appender is not None and appender.outdates_heads:
-            return None
-        head = self._read_heads.get(agent_id) or (self._known.head(agent_id) if self._only_appends else None)
-        if head is None or (fold is None and (appender is None or not appender.has_moved)):
-            return head
-        return changed(head, appender, fold)
+        appender = self.appenders.get(agent_id)
+        return None if appender is not None and appender.outdates_heads else self._known.head(agent_id)
 
     def keep_head(self, agent_id: str, head: Head) -> None:
-        self._read_heads[agent_id] = head
+        self._known.heads[agent_id] = head
         if agent_id in self.appenders:
             self.appenders[agent_id].heads_were_read()
-
-    def _draw(self) -> int:
-        self._next += 1
-        return self._next - 1
 
     def create(self, record: AgentRecord, at: int | None) -> None:
         parent = None if record.parent is None else self.key(record.parent)
@@ -302,7 +201,7 @@ class SqliteWriting(SqliteReading, Writing):
     def take_ids(self, events: Sequence[CopiedEvent]) -> None:
         if events:
             self.write("embed_again", until=min(event.id for event in events) - 1)
-            self._next = max(self._next, max(event.id for event in events) + 1)
+            self._known.newest = max(self._known.newest, *(event.id for event in events))
 
     def take_memo(self, row: Bindings) -> None:
         self.write("take_memo", **row)

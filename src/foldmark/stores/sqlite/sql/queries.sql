@@ -533,9 +533,9 @@ INSERT INTO memo_words (memo_words, rank) VALUES ('integrity-check', 0)
 SELECT coalesce(max(last), 0) FROM agents WHERE key <<among agents>>
 
 -- name: copied_events
--- The next events after an id and up to another, of any agent, with their texts as bytes and their checksums.
-SELECT id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, redacted,
-    CAST(content AS BLOB), CAST(data AS BLOB), checksum
+-- The next events after an id and up to another, of any agent, with their checksums.
+SELECT id, agent, turn, kind, dialect, actor, created_at, interrupted, call_id, answers, apart, redacted, content, data,
+    checksum
 FROM events WHERE id > :after AND id <= :end ORDER BY id LIMIT :limit
 
 -- name: copied_memos
