@@ -12,7 +12,7 @@ import msgspec
 
 from foldmark.app import Setup
 from foldmark.cli.parameters import reporting
-from foldmark.cli.process import show
+from foldmark.cli.process import leaving, show
 from foldmark.core.errors import CommandError
 from foldmark.core.wording import count, listing
 from foldmark.rendering import harmless
@@ -133,7 +133,10 @@ def _serve(
         sessions = Sessions(log, Path.cwd().name or "/", base, os.environ, run=run, client=agent)
         sessions.tally = Tally() if own is None else Tally(_report)
         try:
-            with Gateway(base, secret=secret, sessions=sessions, listening=own, environment=os.environ) as gateway:
+            with (
+                leaving(),
+                Gateway(base, secret=secret, sessions=sessions, listening=own, environment=os.environ) as gateway,
+            ):
                 if own is None:
                     for variable, url in agent.variables(gateway.url, base).items():
                         print(f"{variable}={url}", flush=True)
