@@ -237,6 +237,7 @@ def _least(at: Commands, place: Path) -> Least:
     """Measure them; the session has one line."""
     session = generated(place / "least" / "one-line.jsonl", 500, 1, lines=1)
     foldmark = at.path("foldmark")
+    _foldmark_sync(at, [session])
 
     def seconds(*words: str) -> float:
         return statistics.median(float(at.run(words)["processor"]) for _ in range(9))
@@ -536,8 +537,9 @@ def _import(
                 "foldmark sync",
                 "aichat build-index",
                 (
-                    "`foldmark sync` archives a copy of each session and indexes every message by itself, with the parts"
-                    " of names in code as words, so that a search finds the message; aichat indexes one text a session."
+                    "`foldmark sync` archives a copy of each session and indexes every message by itself, with the"
+                    " parts of names in code as words, so that a search finds the message; aichat indexes one text a"
+                    " session."
                 ),
             ),
         ):
@@ -672,8 +674,8 @@ def _search(run: Run, section: Section, at: dict[str, Commands], sessions: list[
                 statistics.mean(used.seconds for used in theirs.values()),
                 programs[-1].name,
                 "s",
-                why=f"A search without a hit takes {least.search:.3f} s, most of it the start. aichat's own command does"
-                " not run here: what is measured is its index alone, without options or a look for new sessions. Foldmark"
-                " ranks and quotes messages, aichat ranks sessions.",
+                why=f"A search without a hit takes {least.search:.3f} s, most of it the start. aichat's own command"
+                " does not run here: what is measured is its index alone, without options or a look for new sessions."
+                " Foldmark ranks and quotes messages, aichat ranks sessions.",
             )
         )
