@@ -32,6 +32,7 @@ BYTES_A_TOKEN = 3
 """A plain measure for texts that are compared with each other; no tokenizer of these models is public."""
 
 REMARKS = (
+    "cozempic runs with its own switches against counting its users, updating itself and installing hooks.",
     (
         "`foldmark trim` also archives the whole session; no other program here keeps more than a copy beside it, if"
         " that. Without options it cuts the results of `Read`, `Bash`, `Grep` and `Glob`, the deep profile those of all"
@@ -44,6 +45,14 @@ REMARKS = (
         " only."
     ),
 )
+
+ORIGINS = {
+    "episodic-memory": "obra/episodic-memory",
+    "agentcmd": "jnarowski/agentcmd",
+    "traceforge": "dfinson/traceforge",
+    "claude-code-log": "daaain/claude-code-log",
+}
+"""Where public recordings come from, by the beginnings of their files' names."""
 
 GOAL_SECONDS = 15.0
 """Of the processor, for the import of 100 MB."""
@@ -69,8 +78,9 @@ for hit in SessionIndex(Path.home() / ".cctools" / "search-index").search(sys.ar
 
 ABOUT = """\
 Each figure is that of whole commands, as a person types them, and sums up all sessions: user and system time of the
-processor, time by the clock, and the largest peak of memory. The commands take turns in rounds; the first round is not
-counted, and the median of the others stands here. The made sessions are those of `benchmarks/commands.py`.
+processor, time by the clock, and the largest peak of memory; a peak below that of the small process that starts the
+commands is not seen. The commands take turns in rounds; the first round is not counted, and the median of the others
+stands here. The made sessions are those of `benchmarks/commands.py`.
 
 **Trim.** Each program gets a copy of each session. What it leaves is resumed by the real Claude Code (`claude --resume
 FILE -p PROMPT`) against a server on the loopback interface. It refuses what the Messages API refuses, and also thinking
@@ -210,10 +220,9 @@ def measure(run: Run) -> Section:
         _search(run, section, at, sessions, least)
         size, recorded = sum(path.stat().st_size for path in sessions) / 1e6, sum(map(_is_recorded, sessions))
     section.remarks += [
-        f"{len(sessions)} sessions of {size:.1f} MB, {recorded} of them recorded by Claude Code (test fixtures of"
-        " obra/episodic-memory, jnarowski/agentcmd, dfinson/traceforge and daaain/claude-code-log, all MIT)."
+        f"Sessions: {len(sessions)} of {size:.1f} MB, {recorded} of them recorded by Claude Code{_origins(sessions)}."
         if recorded
-        else f"{len(sessions)} made sessions of {size:.1f} MB. Recorded ones were not given (`DATA=FOLDER`).",
+        else f"Sessions: {len(sessions)} of {size:.1f} MB, all made. Recorded ones were not given (`DATA=FOLDER`).",
         (
             f"What a command takes besides its work, in seconds of the processor: an empty Python {least.python:.3f}, a"
             f" look at a session of one line with `foldmark trim` {least.trim:.3f}, its import {least.imported:.3f}, a"
@@ -222,6 +231,13 @@ def measure(run: Run) -> Section:
         *REMARKS,
     ]
     return section
+
+
+def _origins(sessions: list[Path]) -> str:
+    """Return where the recorded sessions come from, as far as their names say it."""
+    recorded = [path.name.removeprefix("recorded-") for path in sessions if _is_recorded(path)]
+    names = [origin for word, origin in ORIGINS.items() if any(name.startswith(word) for name in recorded)]
+    return f" (test fixtures of {', '.join(names)}, all MIT)" if names else ""
 
 
 class Least(NamedTuple):
@@ -297,7 +313,11 @@ def _trim(run: Run, section: Section, at: dict[str, Commands], sessions: list[Pa
                     for before, after in zip(of_whole, answers, strict=True):
                         if after["refused"] and not before["refused"]:
                             section.failures.append(Failure(program.name, "being resumed", after["refused"]))
-    tokens = {program: _counted(at[""], trimmed) for program, trimmed in found.items() if not trimmed.failed}
+    tokens: dict[Program, tuple[float, float]] = {}
+    for program, trimmed in found.items():
+        if not trimmed.failed:
+            with run.failing(section.failures, program.name, "being imported"):
+                tokens[program] = _counted(at[""], trimmed)
     rows = [_trim_row(program, trimmed, sent, tokens, sessions) for program, trimmed in found.items()]
     checked = f"Claude Code {version}" if version else "not checked: `make clients` installs the client"
     section.tables.append(
@@ -410,7 +430,7 @@ def _trim_row(
     if program in sent:
         here = sent[program]
         by_client, kept = (f"{here.accepted} of {len(sessions)}", here.recorded, here.made), f"{here.kept:.1%}"
-    chain, ours = tokens[program]
+    chain, ours = tokens.get(program, (None, None))
     return program.name, *trimmed.used.cells, size, *by_client, chain, ours, kept
 
 
@@ -422,7 +442,7 @@ def _trim_ratios(
     whole: Program,
 ) -> None:
     """Compare with the best peer whose results are as valid as the untouched sessions."""
-    done = [program for program, trimmed in found.items() if not trimmed.failed and program is not whole]
+    done = [program for program in tokens if program is not whole]
     valid = [p for p in done if whole not in sent or sent[p].accepted == sent[whole].accepted]
     ours, theirs = [p for p in valid if p.ours], [p for p in valid if not p.ours]
     if not ours or not theirs:
@@ -433,7 +453,7 @@ def _trim_ratios(
         section.ratios.append(
             Ratio(
                 name,
-                f"Trim of {len(found[program].files)} sessions, processor time (`{program.name}`)",
+                f"Trim of all sessions, processor time (`{program.name}`)",
                 found[program].used.seconds,
                 found[fastest].used.seconds,
                 fastest.name,

@@ -90,7 +90,7 @@ def coding_session(seed: int) -> tuple[SeededSession, list[Canary]]:
 
     def exchange(*stated: str) -> None:
         tool = "Read" if stated else chance.choice(("Read", "Read", "Bash", "Grep", "Edit"))
-        file = "NOTES.md" if stated else chance.choice(FILES)
+        file = f"notes/{len(turns)}.md" if stated else chance.choice(FILES)
         args = {
             "Read": {"file_path": f"/app/{file}"},
             "Bash": {"command": f"pytest -x {file}"},

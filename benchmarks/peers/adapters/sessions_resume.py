@@ -98,15 +98,18 @@ def resume(session: str, whole: str, seconds: float = 60) -> dict[str, Any]:
         path = Path(shutil.copyfile(session, Path(home) / f"{uuid4()}.jsonl"))
         words, variables = CLAUDE.command(at.url, Path(home), path)
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "TERM") if name in os.environ}
-        ended = subprocess.run(
-            [BIN / "claude", *words],
-            env={**kept, "HOME": home, "NO_PROXY": "127.0.0.1", **variables},
-            cwd=home,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-        )
+        try:
+            ended = subprocess.run(
+                [BIN / "claude", *words],
+                env={**kept, "HOME": home, "NO_PROXY": "127.0.0.1", **variables},
+                cwd=home,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=seconds,
+            )
+        except subprocess.TimeoutExpired:
+            return {"refused": f"the client did not end within {seconds:.0f} s", "bytes": 0, "said": []}
         sent = [
             each.body["messages"]
             for each in at.requests
