@@ -5,7 +5,7 @@ from typing import Any
 
 from peers.adapter import ADAPTERS, Adapter
 from peers.environments import ROOT, Pinned
-from peers.report import Cell, Ratio, Section, Table
+from peers.report import Cell, Plot, Ratio, Section, Table
 from peers.runs import Run
 
 PEERS = ("compaction-conformance-kit", "compactbench")
@@ -123,6 +123,20 @@ def _conformance(run: Run, section: Section, kit: Adapter, seeds: list[int]) -> 
                     rows,
                 )
             )
+        section.plots.append(
+            Plot(
+                f"kept-{corpus}",
+                f"Kept of {sessions} after {ROUNDS} rounds",
+                "budget, percent of the characters",
+                "kept, percent",
+                {
+                    method: [(budget * 100, found[method, corpus, budget]["last"] * 100) for budget in BUDGETS]
+                    for method in methods
+                    if (method, corpus, BUDGETS[-1]) in found
+                },
+                logarithmic=False,
+            )
+        )
     section.tables.append(
         Table(
             f"The kit's own benchmark at {JUDGED:.0%}, percent",
@@ -188,7 +202,7 @@ def _ratios(methods: dict[str, bool], found: dict[tuple[str, str, float], dict[s
 
 
 def _short(method: str) -> str:
-    return method.removeprefix("foldmark: ").partition(",")[0].replace(" ", "_")
+    return method.removeprefix("Foldmark: ").partition(",")[0].replace(" ", "_")
 
 
 def _compactbench(run: Run, section: Section, peer: Pinned) -> None:

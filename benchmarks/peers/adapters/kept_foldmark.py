@@ -34,7 +34,7 @@ class Said(NamedTuple):
 class Method:
     """The window: the newest turns that fit, older tool results shorter than newer ones."""
 
-    name = "foldmark: window with tiers"
+    name = "Foldmark: window with tiers"
 
     def __init__(self) -> None:
         """Open a log in memory."""
@@ -103,7 +103,7 @@ class Method:
 class EvictSuperseded(Method):
     """The window, after results that a later call made stale have been evicted."""
 
-    name = "foldmark: evict superseded, window"
+    name = "Foldmark: evict superseded, window"
 
     def prepare(self, agent: foldmark.Agent, turns: list[Said]) -> None:
         """Evict them."""
@@ -113,7 +113,7 @@ class EvictSuperseded(Method):
 class Pins(Method):
     """The turns of a person that state a rule, which the person pinned, and the newest two turns."""
 
-    name = "foldmark: pins, newest two turns"
+    name = "Foldmark: pins, newest two turns"
 
     def prepare(self, agent: foldmark.Agent, turns: list[Said]) -> None:
         """Pin each turn with a heading."""
@@ -126,7 +126,7 @@ class Pins(Method):
 class Summary(Method):
     """The window, and before it a summary of what it has passed, by the offline model."""
 
-    name = "foldmark: summary by the offline model, window"
+    name = "Foldmark: summary by the offline model, window"
 
     def fitted(self, characters: int | None) -> str:
         """Return the messages after the older ones have been replaced with a summary."""
@@ -145,7 +145,7 @@ class Summary(Method):
 class TrimDeep(Method):
     """The window over a session of a coding agent after `foldmark trim --profile deep`."""
 
-    name = "foldmark: trim deep, window"
+    name = "Foldmark: trim deep, window"
 
     def recorded(self, turns: list[Said]) -> tuple[foldmark.Agent, list[int]]:
         """Write the messages as a session of Claude Code, trim it, and import the result."""
