@@ -121,6 +121,7 @@ def _conformance(run: Run, section: Section, kit: Adapter, seeds: list[int]) -> 
                         "with recall",
                     ),
                     rows,
+                    f"*All* and the types after {ROUNDS} rounds; *size* is what is left of the characters.",
                 )
             )
         section.plots.append(

@@ -123,8 +123,9 @@ class Used:
 
 
 _ARGUMENTS = (
-    "aichat cuts the arguments of every long call to 500 characters, in the made sessions those of all edits. A deep"
-    " trim of Foldmark cuts arguments only where a later call made them stale: the newest ones say what a file holds."
+    "aichat cuts long arguments of every call to 500 characters. A deep trim of Foldmark cuts arguments only where a"
+    " later call made them stale: the newest ones say what a file holds. In the made sessions a call of any tool may"
+    " have a long argument."
 )
 
 COLUMNS = ("processor, s", "clock, s", "memory, MB")
