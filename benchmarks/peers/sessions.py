@@ -281,7 +281,7 @@ def _sessions(run: Run, folder: Path) -> Iterator[Path]:
 
 def _trim(run: Run, section: Section, at: dict[str, Commands], sessions: list[Path], place: Path) -> None:
     found = {program: Trimmed() for program in TRIMS if program.peer in at}
-    rounds = 2 if run.quick else 5
+    rounds = 1 if run.quick else 5
     for number in range(rounds + 1):
         run.say(f"trim, round {number} of {rounds}")
         for program, trimmed in found.items():
