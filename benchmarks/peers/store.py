@@ -1,8 +1,12 @@
 """Conversations in a store: a durable append, the next request, fork, rewind and bytes, in Foldmark and in others."""
 
+import re
+import shutil
 import sqlite3
 import statistics
+import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -87,8 +91,8 @@ class Plan:
     """Seconds after which a contestant takes no more part at one size."""
 
 
-PLAN = Plan(rounds=40, block=24, sizes=(1_000, 10_000, 100_000, 1_000_000), repeats=5, fill=60, limit=40, budget=12)
-QUICK = Plan(rounds=6, block=24, sizes=(1_000, 10_000), repeats=2, fill=20, limit=10, budget=3)
+PLAN = Plan(rounds=120, block=8, sizes=(1_000, 10_000, 100_000, 1_000_000), repeats=9, fill=100, limit=30, budget=12)
+QUICK = Plan(rounds=24, block=8, sizes=(1_000, 10_000), repeats=3, fill=20, limit=10, budget=2)
 
 
 @contextmanager
@@ -122,6 +126,8 @@ class Playing:
         self.settings: str = self.ask("start", folder=str(folder), **variant)
         self.taken: dict[str, list[dict[str, float]]] = {}
         self.spent = 0.0
+        self.cost: dict[str, float] = {}
+        """Seconds of the first time of each operation, with what it had to append before."""
         self.out: set[str] = set()
 
     def ask(self, do: str, **arguments: Any) -> Any:
@@ -137,6 +143,32 @@ class Playing:
         db.close()
         return sum(each.stat().st_size for each in self.folder.iterdir())
 
+    def flushes(self) -> float | None:
+        """Return the flushes to the disk of an append of one message; None where they cannot be counted."""
+        if self.each.server or shutil.which("strace") is None:
+            return None
+        traced, count = self.folder / "trace", 24
+        watching = [
+            "strace",
+            "-f",
+            "-e",
+            "trace=fsync,fdatasync",
+            "-o",
+            str(traced),
+            "-p",
+            str(self.adapter.process.pid),
+        ]
+        with subprocess.Popen(watching, stderr=subprocess.PIPE, text=True) as watch:
+            assert watch.stderr is not None
+            attached = "attached" in watch.stderr.readline()
+            if attached:
+                time.sleep(0.2)  # for the other threads
+                self.ask("append", count=count, limit=30)
+            watch.terminate()
+        calls = len(re.findall(r"\b(?:fsync|fdatasync)\(", traced.read_text(encoding="ascii"))) if attached else 0
+        traced.unlink(missing_ok=True)
+        return calls / count if attached else None
+
     def close(self) -> None:
         """Remove the files."""
         for each in self.folder.iterdir():
@@ -149,6 +181,9 @@ class Measured:
 
     settings: dict[str, str] = field(default_factory=dict)
     appends: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    flushes: dict[str, float | None] = field(default_factory=dict)
+    flush: dict[str, list[float]] = field(default_factory=lambda: {"main": [], "worker": []})
+    """Seconds of a bare flush, by the thread that asks for it."""
     bytes_of: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     """Contestant -> points of the number of messages and the bytes on disk of each, appended one by one."""
     filled: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
@@ -163,13 +198,20 @@ class Measured:
         return statistics.median(each[unit] for each in found) if found else None
 
     def append(self, name: str, unit: str = "seconds") -> float | None:
-        """Return the median time of an append of one message."""
+        """Return the time of an append of one message: the mean without the slowest 5%.
+
+        Its median would jump, since a disk's flush takes one of a few times that lie far apart.
+        """
         rounds = self.appends.get(name)
         if not rounds:
             return None
         if unit == "seconds":
-            return statistics.median(seconds for each in rounds for seconds in each["each"])
-        return statistics.median(each[unit] for each in rounds)
+            return _mean([seconds for each in rounds for seconds in each["each"]])
+        return float(statistics.median(each[unit] for each in rounds))
+
+
+def _mean(seconds: list[float]) -> float:
+    return statistics.fmean(sorted(seconds)[: max(1, len(seconds) * 95 // 100)])
 
 
 def measure(run: Run) -> Section:
@@ -227,6 +269,11 @@ def appending(
                 except PeerError as error:
                     one.out.add("append")
                     failures.append(Failure(one.each.name, f"append, round {number}", str(error)))
+            for thread, each in there[0].ask("flush", folder=str(folder), count=plan.block).items():
+                found.flush[thread] += each
+        for one in (one for one in there if not one.out):
+            with run.failing(failures, one.each.name, "counting flushes"):
+                found.flushes[one.each.name] = one.flushes()
         run.say(f"appended {(plan.rounds + 1) * plan.block} messages each")
         for one in there:
             one.close()
@@ -270,7 +317,7 @@ def growing(
                     if one.each.name == OURS and not window:
                         window = int(found.median(OURS, size, "request", "messages") or 0)
             for one in there:
-                one.spent, one.out = 0.0, one.out & {"fill"}
+                one.spent, one.cost, one.out = 0.0, {}, one.out & {"fill"}
             run.say(f"measured at {size:,} messages")
         for one in there:
             one.close()
@@ -288,11 +335,12 @@ def operations(one: Playing, size: int, number: int, plan: Plan, found: Measured
     bare = one.each.script == INSERT
     for what in (*variants, "append", *(() if bare else ("fork", "rewind"))):
         kept = figures.setdefault(what, [])
-        if what in one.out or (number == 1 and kept and kept[0]["seconds"] > plan.budget / 4):
+        if what in one.out or (number == 1 and kept and one.cost[what] > plan.budget / 4):
             one.out.add(what)
             continue
         if number == 1:
             kept.clear()  # the first round warmed up
+        began = time.monotonic()
         try:
             if what in variants:
                 taken = one.ask("request", limit=plan.limit, variant=variants[what])
@@ -305,7 +353,9 @@ def operations(one: Playing, size: int, number: int, plan: Plan, found: Measured
             one.out.add(what)
             found.missing[name, size, what] = str(error).removeprefix("NotImplementedError: ")
             continue
-        one.spent += taken["seconds"]
+        finally:
+            one.cost.setdefault(what, time.monotonic() - began)
+            one.spent += time.monotonic() - began
         kept.append(taken)
 
 
@@ -321,21 +371,38 @@ def tables(found: Measured, plan: Plan) -> Iterator[Table]:
     rows: list[tuple[Cell, ...]] = []
     for name, rounds in found.appends.items():
         each = sorted(seconds for one in rounds for seconds in one["each"])
-        messages, size = found.bytes_of[name][-1] if name in found.bytes_of else (0, None)
+        size = found.bytes_of[name][-1][1] if name in found.bytes_of else None
         rows.append(
             (
                 name,
                 found.settings[name],
+                _milliseconds(_mean(each)),
                 _milliseconds(statistics.median(each)),
                 _milliseconds(each[len(each) * 95 // 100]),
                 _milliseconds(found.append(name, "processor")),
+                found.flushes.get(name),
                 found.append(name, "writes"),
                 size,
             )
         )
+    for thread, what in (("main", "a flush of 8 KB alone"), ("worker", "the same, from a worker thread")):
+        each = sorted(found.flush[thread])
+        if each:
+            spread = (_mean(each), statistics.median(each), each[len(each) * 95 // 100])
+            rows.append((what, "", *map(_milliseconds, spread), None, 1, 1, None))
     yield Table(
-        f"Append of one message, durable when it returns; {(plan.rounds + 1) * plan.block:,} messages of 400 characters",
-        ("store", "as it opens its database", "median ms", "95% ms", "processor ms", "writes", "bytes a message"),
+        f"Append of one message of 400 characters, durable when it returns; {(plan.rounds + 1) * plan.block:,} of them",
+        (
+            "store",
+            "as it opens its database",
+            "mean ms",
+            "median ms",
+            "95% ms",
+            "processor ms",
+            "flushes",
+            "writes",
+            "bytes a message",
+        ),
         rows,
         "Processor time and calls of write are those of the client's process; a server's are not in them. "
         "LangGraph and llm append a turn of two messages at once; the figures are of one message.",
@@ -428,7 +495,12 @@ def ratios(found: Measured, plan: Plan) -> Iterator[Ratio]:
         why=why,
     )
     yield from against(
-        "append_peer", append, found.append(OURS), {each: found.append(each) for each in durable}, "ms", why=why
+        "append_peer",
+        f"{append}, processor time",
+        found.append(OURS, "processor"),
+        {each: found.append(each, "processor") for each in durable},
+        "ms",
+        why=why,
     )
     yield from against(
         "append_postgres",
@@ -455,23 +527,68 @@ def ratios(found: Measured, plan: Plan) -> Iterator[Ratio]:
         )
     last = {name: points[-1][1] for name, points in found.bytes_of.items()}
     yield from against(
-        "bytes", "bytes on disk a message", last.get(OURS), {each: last.get(each) for each in peers}, "", why=WHY["bytes"]
+        "bytes",
+        "bytes on disk a message",
+        last.get(OURS),
+        {each: last.get(each) for each in peers},
+        "",
+        why=WHY["bytes"],
     )
 
 
+_APPEND = (
+    "A bare INSERT is one statement into one table. Foldmark's append is six: it reads the place in the conversation, "
+    "writes the event with its checksum, the words for search, and the new place, in one transaction. Half of its "
+    "processor time is spent inside SQLite."
+)
+_REQUEST = (
+    "A session reads rows and parses them. Foldmark also weighs each message for the budget, pairs calls with results, "
+    "and notes for each part of the request which event it came from."
+)
+_OPERATION = (
+    "llm inserts one row that points at a message. Foldmark's command checks what it leaves, records an operation that "
+    "can be taken back, and returns a receipt."
+)
 WHY = {
-    "append": "",
-    "append_postgres": "",
-    "request": "",
-    "request_whole": "",
-    "request_window": "",
-    "fork": "",
-    "rewind": "",
-    "bytes": "",
+    "append": _APPEND,
+    "append_postgres": "Foldmark needs two round trips to the server, since it locks the conversation's place first.",
+    "request": _REQUEST,
+    "request_whole": _REQUEST,
+    "request_window": _REQUEST,
+    "fork": _OPERATION,
+    "rewind": _OPERATION,
+    "bytes": (
+        "Besides the text an event has its time, actor, sums and a checksum; a quarter of the bytes is the index for "
+        "search. Empty tables count as well: one page of 4 KB each."
+    ),
 }
-"""Why Foldmark is slower where it is, as a profile shows it."""
+"""Why Foldmark is slower where it is, as profiles and SQLite's `dbstat` show it."""
 
 ABOUT = """\
+One conversation in each store, of messages that the suite makes: question and answer in turn, 400 characters each. The
+stores take turns, message blocks or single operations at a time; the first round is not counted. Appends are one commit
+a message. Long conversations are filled in bulk by each store's own means, or, for google-adk, by rows as it writes
+them. Opening and the next request is a new object on an existing file, until the messages are there as the library
+hands them to a client; importing the library is not in it. A store that does not reach a size, or needs longer than the
+limit for an operation, has its message instead of a figure. Ratios of reading, fork and rewind are of processor time,
+which the flush to the disk does not blur. Recorded sessions are not used here.
 """
 
-REMARKS: list[str] = []
+REMARKS = [
+    "The settings in the first table are asked from the connection that each store itself uses. Python's `sqlite3` "
+    "opens with FULL, so all are equally durable; a store without WAL flushes more often, and is there with WAL too.",
+    "On some machines a flush takes longer if the main thread asks for it than if a worker thread does: the last two "
+    "rows of the first table. openai-agents and google-adk write from a worker thread. Processor time and the number "
+    "of flushes do not depend on this.",
+    "By default Foldmark's request holds what fits 100,000 tokens, and the others send everything; they differ by "
+    "nature. The next two tables compare equal histories, and equal numbers of messages.",
+    "LangGraph without DeltaChannel stores all messages again in each checkpoint. Its long conversations are filled as "
+    "one checkpoint, since one for each message would grow with the square of their length. Fork and rewind are the "
+    "same in it: `update_state` at an earlier checkpoint of the thread.",
+    "llm's `log_to_db` gets the whole history with each turn and looks up each message. Its way back is a new thread "
+    "that ends earlier.",
+    "AdvancedSQLiteSession copies a row for each message when it branches. The branch is not kept in the file: a new "
+    "session object begins on the main one.",
+    "google-adk's rewind is the Runner's. Its figures of the next request are of `get_session`, before the Runner "
+    "filters the events.",
+]

@@ -2,9 +2,10 @@
 
 from typing import Any
 
-import foldmark
 import psycopg
 from store_peer import Store, postgres_settings, role, serve_store, sqlite_settings, text
+
+import foldmark
 
 NAME = "bench"
 SIZE = """

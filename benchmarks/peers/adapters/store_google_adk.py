@@ -97,12 +97,8 @@ class Service(Store):
 
     def rewind(self) -> None:
         """Rewind by the Runner."""
-        runner = Runner(
-            agent=LlmAgent(name="bench", model="none"), app_name="bench", session_service=self.service
-        )
-        self.run(
-            runner.rewind_async(user_id="person", session_id=NAME, rewind_before_invocation_id=self.place)
-        )
+        runner = Runner(agent=LlmAgent(name="bench", model="none"), app_name="bench", session_service=self.service)
+        self.run(runner.rewind_async(user_id="person", session_id=NAME, rewind_before_invocation_id=self.place))
         self.session = self.run(self.service.get_session(**PLACE, session_id=NAME, config=self.newest(1)))
 
     def fork(self) -> None:

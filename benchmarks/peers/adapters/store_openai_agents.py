@@ -67,8 +67,7 @@ class Session(Store):
     def rewind(self) -> None:
         """Take the newest items out; the advanced session branches from the turn before them."""
         if self.variant.get("advanced"):
-            self.turns -= BACK // 2
-            self.run(self.session.create_branch_from_turn(self.turns + 1))
+            self.run(self.session.create_branch_from_turn(self.turns - BACK // 2 + 1))
             return
         for _ in range(BACK):
             self.run(self.session.pop_item())
@@ -78,7 +77,11 @@ class Session(Store):
         if not self.variant.get("advanced"):
             raise NotImplementedError("has none")
         self.run(self.session.create_branch_from_turn(self.turns))
-        self.run(self.session.switch_to_branch("main"))
+
+    def settle(self) -> None:
+        """Go back to the branch that has all messages."""
+        if self.variant.get("advanced"):
+            self.run(self.session.switch_to_branch("main"))
 
 
 serve_store(Session)

@@ -3,10 +3,12 @@
 An adapter has a class with the operations of one store on one conversation; `serve_store` measures around them.
 """
 
+import os
 import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -119,9 +121,31 @@ class Store:
         """Make a second conversation that begins with the whole of this one."""
         raise NotImplementedError
 
+    def settle(self) -> None:
+        """After a fork or a rewind, make the conversation with all messages the current one, if it is not."""
+
     def size(self) -> int:
         """Return the bytes on a server; the suite itself looks at files."""
         raise NotImplementedError
+
+
+def flush(folder: str, count: int) -> dict[str, list[float]]:
+    """Return the seconds that the disk takes to flush 8 KB, asked from the main thread and from a worker thread."""
+
+    def one() -> float:
+        os.pwrite(file, os.urandom(8192), 0)
+        began = time.perf_counter()
+        os.fsync(file)
+        return time.perf_counter() - began
+
+    file = os.open(Path(folder) / "flushed", os.O_RDWR | os.O_CREAT)
+    with ThreadPoolExecutor(1) as worker:
+        found = {
+            "main": [one() for _ in range(count)],
+            "worker": [worker.submit(one).result() for _ in range(count)],
+        }
+    os.close(file)
+    return found
 
 
 def serve_store(kind: type[Store]) -> None:
@@ -178,10 +202,13 @@ def serve_store(kind: type[Store]) -> None:
             if what == "rewind":
                 for _ in range(BACK // stores[name].step):
                     add(name)
-            return timed(getattr(stores[name], what))
+            figures = timed(getattr(stores[name], what))
+            stores[name].settle()
+            return figures
 
     serve(
         start=start,
+        flush=lambda name, folder, count: flush(folder, count),
         append=append,
         fill=fill,
         request=request,
