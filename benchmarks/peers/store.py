@@ -570,39 +570,34 @@ stores take turns, message blocks or single operations at a time; the first roun
 a message. Long conversations are filled in bulk by each store's own means, or, for google-adk, by rows as it writes
 them. Opening and the next request is a new object on an existing file, until the messages are there as the library
 hands them to a client; importing the library is not in it. A store that does not reach a size, or needs longer than the
-limit for an operation, has its message instead of a figure. Ratios of reading, fork and rewind are of processor time,
+limit for an operation, or more than 4 GB of memory, has its message instead of a figure. Ratios of reading, fork and rewind are of processor time,
 which the flush to the disk does not blur. Recorded sessions are not used here.
 """
 
 REMARKS = [
-    (
-        "The settings in the first table are asked from the connection that each store itself uses. Python's `sqlite3` "
-        "opens with FULL, so all are equally durable; a store without WAL flushes more often, and is there with WAL too."
-    ),
-    (
-        "On some machines a flush takes longer if the main thread asks for it than if a worker thread does: the last two "
-        "rows of the first table. openai-agents and google-adk write from a worker thread. Processor time and the number "
-        "of flushes do not depend on this."
-    ),
-    (
-        "By default Foldmark's request holds what fits 100,000 tokens, and the others send everything; they differ by "
-        "nature. The next two tables compare equal histories, and equal numbers of messages."
-    ),
-    (
-        "LangGraph without DeltaChannel stores all messages again in each checkpoint. Its long conversations are filled as "
-        "one checkpoint, since one for each message would grow with the square of their length. Fork and rewind are the "
-        "same in it: `update_state` at an earlier checkpoint of the thread."
-    ),
-    (
-        "llm's `log_to_db` gets the whole history with each turn and looks up each message. Its way back is a new thread "
-        "that ends earlier."
-    ),
-    (
-        "AdvancedSQLiteSession copies a row for each message when it branches. The branch is not kept in the file: a new "
-        "session object begins on the main one."
-    ),
-    (
-        "google-adk's rewind is the Runner's. Its figures of the next request are of `get_session`, before the Runner "
-        "filters the events."
-    ),
+    " ".join(each.split())
+    for each in """\
+The settings in the first table are asked from the connection that each store itself uses. Python's `sqlite3` opens with
+FULL, so all are equally durable; a store without WAL flushes more often, and is there with WAL too.
+
+On some machines a flush takes longer if the main thread asks for it than if a worker thread does: see the last two rows
+of the first table. openai-agents and google-adk write from a worker thread. Processor time and the number of flushes do
+not depend on this.
+
+By default Foldmark's request holds what fits 100,000 tokens, and the others send everything; they differ by nature. The
+next two tables compare equal histories, and equal numbers of messages.
+
+LangGraph without DeltaChannel stores all messages again in each checkpoint. Its long conversations are filled as one
+checkpoint, since one for each message would grow with the square of their length. Fork and rewind are the same in it:
+`update_state` at an earlier checkpoint of the thread.
+
+llm's `log_to_db` gets the whole history with each turn and looks up each message. Its way back is a new thread that
+ends earlier.
+
+AdvancedSQLiteSession copies a row for each message when it branches. The branch is not kept in the file: a new session
+object begins on the main one.
+
+google-adk's rewind is the Runner's. Its figures of the next request are of `get_session`, before the Runner filters the
+events.
+""".split("\n\n")
 ]

@@ -15,7 +15,7 @@ from typing import Any
 
 from lines import serve
 
-MEMORY = 8 << 30
+MEMORY = 4 << 30
 """Bytes of address space of an adapter; a history that needs more fails instead of making the machine swap."""
 
 BACK = 10
@@ -62,7 +62,7 @@ def _written() -> int:
 
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError if what is done takes longer."""
+    """Raise TimeoutError if what is done takes longer, and MemoryError if it needs more than `MEMORY`."""
 
     def stop(*_: object) -> None:
         raise TimeoutError(f"not done in {seconds:.0f} s")
@@ -71,6 +71,8 @@ def within(seconds: float) -> Iterator[None]:
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
+    except MemoryError as error:
+        raise MemoryError(f"needs more than {MEMORY >> 30} GB of memory") from error
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
