@@ -565,18 +565,16 @@ WHY = {
 """Why Foldmark is slower where it is, as profiles and SQLite's `dbstat` show it."""
 
 ABOUT = """\
-One conversation in each store, of messages that the suite makes: question and answer in turn, 400 characters each. The
-stores take turns, message blocks or single operations at a time; the first round is not counted. Appends are one commit
-a message. Long conversations are filled in bulk by each store's own means, or, for google-adk, by rows as it writes
-them. Opening and the next request is a new object on an existing file, until the messages are there as the library
-hands them to a client; importing the library is not in it. A store that does not reach a size, or needs longer than the
-limit for an operation, or more than 4 GB of memory, has its message instead of a figure. Ratios of reading, fork and rewind are of processor time,
-which the flush to the disk does not blur. Recorded sessions are not used here.
+One conversation in each store, of messages that the suite makes: question and answer in turn, 400 characters each.
+Recorded sessions are not used here. The stores take turns, after a few messages or one operation; the first round is
+not counted. Appends are one commit a message. Long conversations are filled in bulk by each store's own means, or, for
+google-adk, by rows as it writes them. Opening and the next request is a new object on an existing file, until the
+messages are there as the library hands them to a client; importing the library is not in it. A store that does not
+reach a size in time, needs too long for an operation, or more than 4 GB of memory, has its message instead of a figure.
+Ratios of reading, fork and rewind are of processor time, which the flush to the disk does not blur.
 """
 
-REMARKS = [
-    " ".join(each.split())
-    for each in """\
+_REMARKS = """\
 The settings in the first table are asked from the connection that each store itself uses. Python's `sqlite3` opens with
 FULL, so all are equally durable; a store without WAL flushes more often, and is there with WAL too.
 
@@ -599,5 +597,5 @@ object begins on the main one.
 
 google-adk's rewind is the Runner's. Its figures of the next request are of `get_session`, before the Runner filters the
 events.
-""".split("\n\n")
-]
+"""
+REMARKS = [" ".join(each.split()) for each in _REMARKS.split("\n\n")]
