@@ -23,6 +23,9 @@ from peers.runs import Run
 
 PEERS = ("openai-agents", "langgraph", "google-adk", "llm")
 
+BACK = 4
+"""Messages that a rewind goes back over."""
+
 JUDGED = 100_000
 """The length of the conversation at which opening, fork and rewind are compared."""
 
@@ -348,7 +351,7 @@ def operations(one: Playing, size: int, number: int, plan: Plan, found: Measured
                 taken = one.ask("append", count=4, limit=plan.limit)
                 taken = {"seconds": statistics.median(taken["each"]), "processor": taken["processor"]}
             else:
-                taken = one.ask("change", what=what, limit=plan.limit)
+                taken = one.ask("change", back=BACK if what == "rewind" else 0, limit=plan.limit)
         except PeerError as error:
             one.out.add(what)
             found.missing[name, size, what] = str(error).removeprefix("NotImplementedError: ")
@@ -413,7 +416,7 @@ def tables(found: Measured, plan: Plan) -> Iterator[Table]:
         "window": "The same with as many messages as Foldmark's request has, where there is a documented limit",
         "append": "Append of one message to a long conversation",
         "fork": "Fork of the whole conversation",
-        "rewind": "Back over the newest 10 messages",
+        "rewind": f"Back over the newest {BACK} messages",
     }
     for what, title in titles.items():
         names = [name for name in found.grown if any(what in each for each in found.grown[name].values())]
@@ -515,7 +518,7 @@ def ratios(found: Measured, plan: Plan) -> Iterator[Ratio]:
         ("request_whole", "open and get a request with the whole history", "all", "request"),
         ("request_window", "open and get a request with as many messages", "request", "window"),
         ("fork", "fork of the whole conversation", "fork", "fork"),
-        ("rewind", "back over the newest 10 messages", "rewind", "rewind"),
+        ("rewind", f"back over the newest {BACK} messages", "rewind", "rewind"),
     ):
         yield from against(
             name,

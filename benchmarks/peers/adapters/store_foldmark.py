@@ -61,7 +61,7 @@ class Log(Store):
         self.marks += 1
         self.agent.do(f"/mark BENCH{self.marks}")
 
-    def rewind(self) -> None:
+    def rewind(self, back: int) -> None:
         """Rewind to the mark."""
         self.agent.do(f"/rewind BENCH{self.marks}")
 

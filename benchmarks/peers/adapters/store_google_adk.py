@@ -95,7 +95,7 @@ class Service(Store):
         """Know the invocation before which to go."""
         self.place = f"i{(self.number + 1) // 2}"
 
-    def rewind(self) -> None:
+    def rewind(self, back: int) -> None:
         """Rewind by the Runner."""
         runner = Runner(agent=LlmAgent(name="bench", model="none"), app_name="bench", session_service=self.service)
         self.run(runner.rewind_async(user_id="person", session_id=NAME, rewind_before_invocation_id=self.place))

@@ -80,13 +80,13 @@ class Graph(Store):
         """Keep the id of the newest checkpoint."""
         self.place = self.graph.get_state(CONFIG).config
 
-    def rewind(self) -> None:
+    def rewind(self, back: int) -> None:
         """Go on from the kept checkpoint: what follows it in the thread begins there."""
         self.graph.update_state(self.place, {"messages": []}, as_node="answer")
 
     def fork(self) -> None:
         """Fork from the kept checkpoint, in the same thread, which is the fork that there is."""
-        self.rewind()
+        self.rewind(0)
 
 
 serve_store(Graph)

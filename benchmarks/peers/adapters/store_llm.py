@@ -82,7 +82,7 @@ class Logs(Store):
         """Keep the newest message."""
         self.place = self.store.thread_tip(self.talk.id)
 
-    def rewind(self) -> None:
+    def rewind(self, back: int) -> None:
         """Make a thread that ends at the kept message, which is the way back that there is."""
         self.store.fork(self.place, forked_from=self.talk.id)
 

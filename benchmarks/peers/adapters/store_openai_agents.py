@@ -9,7 +9,7 @@ from typing import Any
 from agents import SQLiteSession
 from agents.extensions.memory import AdvancedSQLiteSession
 from agents.memory import SessionSettings
-from store_peer import BACK, Store, role, serve_store, sqlite_settings, text
+from store_peer import Store, role, serve_store, sqlite_settings, text
 
 NAME = "bench"
 
@@ -64,12 +64,12 @@ class Session(Store):
         session.close()
         return len(items)
 
-    def rewind(self) -> None:
+    def rewind(self, back: int) -> None:
         """Take the newest items out; the advanced session branches from the turn before them."""
         if self.variant.get("advanced"):
-            self.run(self.session.create_branch_from_turn(self.turns - BACK // 2 + 1))
+            self.run(self.session.create_branch_from_turn(self.turns - back // 2 + 1))
             return
-        for _ in range(BACK):
+        for _ in range(back):
             self.run(self.session.pop_item())
 
     def fork(self) -> None:

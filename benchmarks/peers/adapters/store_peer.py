@@ -18,9 +18,6 @@ from lines import serve
 MEMORY = 4 << 30
 """Bytes of address space of an adapter; a history that needs more fails instead of making the machine swap."""
 
-BACK = 10
-"""Messages that a rewind goes back over."""
-
 PROSE = (
     "The parser reads a line, decides which of the open blocks it continues and closes the others; what is left of the "
     "line opens new blocks or becomes text. Nothing looks ahead by more than one line, so a document can be read as it "
@@ -115,8 +112,8 @@ class Store:
     def remember(self) -> None:
         """Note the newest message, to which `rewind` goes back and where `fork` begins."""
 
-    def rewind(self) -> None:
-        """Go back to that place; the next request has no later message."""
+    def rewind(self, back: int) -> None:
+        """Go back to that place, over `back` messages; the next request has no later message."""
         raise NotImplementedError
 
     def fork(self) -> None:
@@ -197,14 +194,13 @@ def serve_store(kind: type[Store]) -> None:
             figures = timed(lambda: found.append(stores[name].request()))
         return {**figures, "messages": found[0]}
 
-    def change(name: str, what: str, limit: float) -> dict[str, float]:
-        """Fork, or go back over the newest messages, which are appended for it."""
+    def change(name: str, back: int, limit: float) -> dict[str, float]:
+        """Go back over `back` messages, which are appended for it, or fork if that is 0."""
         with within(limit):
             stores[name].remember()
-            if what == "rewind":
-                for _ in range(BACK // stores[name].step):
-                    add(name)
-            figures = timed(getattr(stores[name], what))
+            for _ in range(back // stores[name].step):
+                add(name)
+            figures = timed(lambda: stores[name].rewind(back) if back else stores[name].fork())
             stores[name].settle()
             return figures
 
