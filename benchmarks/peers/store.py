@@ -579,7 +579,8 @@ Ratios of reading, fork and rewind are of processor time, which the flush to the
 
 _REMARKS = """\
 The settings in the first table are asked from the connection that each store itself uses. Python's `sqlite3` opens with
-FULL, so all are equally durable; a store without WAL flushes more often, and is there with WAL too.
+FULL, so all are equally durable. llm and google-adk do not ask for a WAL, and are there with one too; google-adk opens
+the file for each event and closes it, and SQLite writes the WAL back at the last close, so it gains nothing.
 
 On some machines a flush takes longer if the main thread asks for it than if a worker thread does: see the last two rows
 of the first table. openai-agents and google-adk write from a worker thread. Processor time and the number of flushes do
