@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -83,7 +84,8 @@ class Adapter:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         """End the process, and remove its home."""
         assert self.process.stdin is not None
-        self.process.stdin.close()
+        with suppress(OSError):  # a process that has died took not all that was written
+            self.process.stdin.close()
         try:
             self.process.wait(20)
         except subprocess.TimeoutExpired:
