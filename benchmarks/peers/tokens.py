@@ -29,10 +29,10 @@ PEERS = (*_ON_PYPI, *_ON_NPM)
 
 _FILE = "https://openaipublic.blob.core.windows.net/encodings/o200k_base.tiktoken"
 _NO_NETWORK = "http://127.0.0.1:9"
-"""A proxy that nobody is: what a peer wants to fetch fails at once, with or without a network."""
+"""A proxy address where nothing listens: what a peer wants to fetch fails at once, with or without a network."""
 
 SECONDS = 300
-"""Maximum time of a package from npm."""
+"""Maximum seconds of a program of a package from npm."""
 
 _ALL = "all"
 _OURS = "Foldmark, calibrated"
@@ -47,7 +47,7 @@ counts as known from then on, for every method alike, and so does what came from
 request is right by construction and left out. An error is (estimate - billed) / billed, of the part that is in the
 file; the bias is the median with its sign.
 
-"Foldmark, before" is the estimate for a model that it never asked. "Calibrated" is as in use: the provider's count of
+"Foldmark, before" is the estimate before the first answer of a model. "Calibrated" is as in use: the provider's count of
 each answer corrects the estimate of the requests after it. The other methods are used as they come; none of them
 learns. Tokenizers count the texts, calls and results of the messages, and ai-tokenizer counts messages by its own
 rules. tiktoken has its file from Foldmark's package, and checks that it is OpenAI's.
