@@ -47,8 +47,8 @@ counts as known from then on, for every method alike, and so does what came from
 request is right by construction and left out. An error is (estimate - billed) / billed, of the part that is in the
 file; the bias is the median with its sign.
 
-"Foldmark, before" is the estimate before the first answer of a model. "Calibrated" is as in use: the provider's count of
-each answer corrects the estimate of the requests after it. The other methods are used as they come; none of them
+"Foldmark, before" is the estimate before the first answer of a model. "Calibrated" is as in use: the provider's count
+of each answer corrects the estimate of the requests after it. The other methods are used as they come; none of them
 learns. Tokenizers count the texts, calls and results of the messages, and ai-tokenizer counts messages by its own
 rules. tiktoken has its file from Foldmark's package, and checks that it is OpenAI's.
 """
