@@ -4,7 +4,6 @@ import json
 import os
 import random
 import re
-import select
 import shutil
 import socket
 import statistics
@@ -33,15 +32,16 @@ what precedes it, caches beginnings at the marks of a request, and bills at the 
 sends each recorded or made session request by request, as Claude Code does: the history that it holds, with marks at
 its end and at the end of the message before; the provider answers what the model said in the session. So whatever a
 proxy changes is in the next request, too. Before every {pause}th request the person has a break, in which the
-provider's cache expires. *20 edits* are drops, evictions and restores at any place and time; *superseded* takes out,
-after each break, the results that a later read or write made stale.
+provider's cache expires. *20 edits* are drops, evictions and restores at any place and time; *superseded* is
+`/context evict --superseded` after each break, which takes out results that a later read or write made stale. The
+provider's cache and its checks share no code with Foldmark; its prices are those of Foldmark's table.
 
 *Refused* are requests that the provider answered with an error; the client then sends the request once more without its
 thinking, and gives up if that is refused, too. *Rewritten* are bytes that the provider had got with the request before,
 and did not get again at the same place; they are *announced* if the person asked for the edit before that request, or
 if the provider's answer names it. *Thinking lost* are blocks of the client's history that the last request of a session
-lacks. *Added* is the median of the time to the first byte of an answer beyond that of the direct connection, request by
-request. Memory is the peak of the proxy's processes.
+lacks. *First byte* is the median time from a request to the first byte of its answer. Memory is the sum of the
+peaks of the proxy's processes.
 """
 
 REQUESTS = 60
@@ -191,6 +191,8 @@ class Told:
     ended: str = ""
     edited: set[int] = field(default_factory=set)
     """The requests before which the person edited."""
+    edits: int = 0
+    """How many edits were carried out."""
 
 
 def replay(
@@ -228,7 +230,6 @@ def replay(
                 wait, blocks, error = ask(client, url, body)
                 if blocks is not None:
                     break
-                found.refused += 1
             if blocks is None:
                 found.ended = f"request {number + 1}: {error[:200]}"
                 break
@@ -237,7 +238,7 @@ def replay(
             history.append({"role": "assistant", "content": blocks})
             found.requests = provider.ask("told")["requests"]
     told = provider.ask("told")
-    found.requests, found.refused = told["requests"], max(found.refused, len(told["refusals"]))
+    found.requests, found.refused = told["requests"], len(told["refusals"])
     held = sum(block["type"] == "thinking" for each in history[:-1] for block in each["content"])
     found.lost = held - (found.requests[-1]["thoughts"] if found.requests else 0)
     return found
@@ -310,20 +311,25 @@ class Proxy:
     """A proxy's process: its address, and the peak of its memory."""
 
     def __init__(self, words: Sequence[str], home: Path, url: str | re.Pattern[str], **environment: str) -> None:
-        """Start it, and wait until it listens. `url` is its address, or what its first lines say of it.
+        """Start it, and wait until it listens. `url` is its address, or what it prints of it.
 
         Raises:
             PeerError: It did not begin to listen.
         """
         home.mkdir(parents=True, exist_ok=True)
-        self._log = (home / "log.txt").open("w+b")
+        self._printed = home / "printed.txt"
         kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
         offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "DO_NOT_TRACK": "1"}
         own = {"HOME": str(home), "XDG_STATE_HOME": f"{home}/state", "XDG_DATA_HOME": f"{home}/data"}
-        self.process = subprocess.Popen(
-            [*words], env={**kept, **offline, **own, **environment}, stdout=subprocess.PIPE, stderr=self._log, cwd=home
-        )
-        self._most = 0.0
+        with self._printed.open("wb") as out:
+            self.process = subprocess.Popen(
+                [*words],
+                env={**kept, **offline, **own, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                cwd=home,
+            )
         try:
             self.url = self._listens(url)
         except BaseException:
@@ -331,33 +337,31 @@ class Proxy:
             raise
 
     def _listens(self, url: str | re.Pattern[str]) -> str:
-        assert self.process.stdout is not None
-        until, said = time.monotonic() + 90, b""
+        until = time.monotonic() + 90
         while time.monotonic() < until and self.process.poll() is None:
             if isinstance(url, str):
                 host, _, number = url.removeprefix("http://").partition(":")
                 with socket.socket() as tried:
                     if tried.connect_ex((host, int(number))) == 0:
                         return url
-                time.sleep(0.1)
-            elif select.select([self.process.stdout], [], [], 0.1)[0]:
-                said += os.read(self.process.stdout.fileno(), 1 << 16)
-                if found := url.search(said.decode(errors="replace")):
-                    return found[1]
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
+            elif found := url.search(self._said):
+                return found[1]
+            time.sleep(0.05)
+        lines = self._said.strip().splitlines()
         raise PeerError(lines[-1] if lines else "it does not listen")
 
     @property
+    def _said(self) -> str:
+        return self._printed.read_text(encoding="utf-8", errors="replace")
+
+    @property
     def memory(self) -> float:
-        """The most that its processes have used at one moment that was looked at, in MB."""
+        """The sum of the peaks of its processes, in MB."""
         try:
             parent = psutil.Process(self.process.pid)
-            now = sum(each.memory_info().rss for each in (parent, *parent.children(recursive=True))) / 1e6
+            return sum(map(_peak, (parent, *parent.children(recursive=True))))
         except psutil.Error:
-            now = 0.0
-        self._most = max(self._most, now)
-        return self._most
+            return 0.0
 
     def close(self) -> None:
         """End it and its children."""
@@ -374,9 +378,15 @@ class Proxy:
         for each in ours:
             if each.is_running():
                 each.kill()
-        assert self.process.stdout is not None
-        self.process.stdout.close()
-        self._log.close()
+
+
+def _peak(process: psutil.Process) -> float:
+    """Return the peak of a process in MB; where the system does not tell it, what it uses now."""
+    try:
+        lines = Path(f"/proc/{process.pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+    except (OSError, StopIteration):
+        return process.memory_info().rss / (1 << 20)
 
 
 JSON_URL = re.compile(r'"url": "(http://[^"]+)"')
@@ -454,7 +464,7 @@ class Person:
             "person": set(self._chance.sample(places, min(20, len(places)))),
             "superseded": set(range(PAUSE, requests, PAUSE)),
         }[how]
-        self.done = 0
+        self.tried = self.done = 0
 
     def edit(self, number: int) -> bool:
         """Edit before this request if it is one of those, and say whether anything was changed."""
@@ -467,7 +477,7 @@ class Person:
         results = [each.id for each in messages if each.kind == "tool_result"][:-1]
         if self._how == "superseded":
             return self._do(name, "/context evict --superseded", "--yes")
-        choice = self.done % 3
+        choice = self.tried % 3
         if choice == 2:
             return self._do(name, "/restore")
         if choice == 1 and turns:
@@ -478,7 +488,8 @@ class Person:
         words = [sys.executable, "-m", "foldmark", "--db", self._db, "do", *options, name, line]
         environment = {**os.environ, "PYTHONPATH": str(ADAPTERS.parents[2] / "src")}
         ended = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
-        self.done += 1
+        self.tried += 1
+        self.done += ended.returncode == 0
         return ended.returncode == 0
 
 
@@ -562,6 +573,7 @@ def _run(
         told = replay(provider, url, began["model"], steps, session, person.edit)
         if proxy is not None:
             found.memory = max(found.memory, proxy.memory)
+        told.edits = person.done
         found.told.append(told)
         if told.ended:
             raise PeerError(told.ended)
@@ -659,7 +671,7 @@ def _report(
     direct = sums["direct"]
     rows: list[tuple[Cell, ...]] = []
     latency: list[tuple[Cell, ...]] = []
-    added: dict[str, float] = {}
+    first: dict[str, float] = {}
     for name, found in sums.items():
         if not found.told or found.failed:
             continue
@@ -676,15 +688,9 @@ def _report(
                 f"${found.dollars(prices):.3f}",
             )
         )
-        more = [
-            (own - other) * 1000
-            for mine, theirs in zip(found.told, direct.told, strict=False)
-            for own, other in zip(mine.waits[1:], theirs.waits[1:], strict=False)
-        ]
-        if name != "direct" and more:
-            added[name] = statistics.median(more)
-            ninth = statistics.quantiles(more, n=10)[-1] if len(more) > 1 else more[0]
-            latency.append((name, added[name], ninth, found.memory))
+        waits = [wait * 1000 for told in found.told for wait in told.waits[1:]]
+        first[name] = statistics.median(waits)
+        latency.append((name, first[name], statistics.quantiles(waits, n=10)[-1], found.memory or None))
     heads = (
         "",
         "refused",
@@ -698,12 +704,15 @@ def _report(
     )
     section.tables.append(Table("What the provider got and billed (tokens unless said)", heads, rows))
     section.tables.append(
-        Table("What a proxy takes", ("", "added, ms", "added, 9 of 10 below, ms", "memory, MB"), latency)
+        Table("What a proxy takes", ("", "first byte, ms", "9 of 10 below, ms", "memory, MB"), latency)
     )
     total = sum(len(steps) for _, steps in sessions)
     section.remarks.append(
         f"{len(sessions)} sessions with {total} requests: {', '.join(name for name, _ in sessions)}."
     )
+    edits = {name: sum(told.edits for told in found.told) for name, found in sums.items() if found.told}
+    done = ", ".join(f"{name} {number}" for name, number in edits.items() if number)
+    section.remarks.append(f"Edits that were carried out: {done}.")
     section.remarks.append(
         f"`clear_tool_uses` is what the provider does by itself: it begins at {TRIGGER:,} tokens here, not at 100,000,"
         " keeps 3 results and clears at least 5,000 tokens."
@@ -722,25 +731,16 @@ def _report(
             )
         )
     plain = sums["foldmark live, no edit"]
-    others = {name: at for name, at in added.items() if not name.startswith(("foldmark", "bare"))}
-    if others and "foldmark live, no edit" in added:
+    others = {name: at for name, at in first.items() if not name.startswith(("foldmark", "bare", "direct"))}
+    if others and "foldmark live, no edit" in first:
         best = min(others, key=lambda name: others[name])
-        why = "Foldmark reads and records each whole request; the other looks for long results only."
+        why = "Foldmark reads and records each whole request before it passes it on."
+        mine = first["foldmark live, no edit"]
         section.ratios.append(
-            Ratio(
-                "live.latency",
-                "time that a proxy adds",
-                added["foldmark live, no edit"],
-                others[best],
-                best,
-                "ms",
-                why=why,
-            )
+            Ratio("live.latency", "time to the first byte through a proxy", mine, others[best], best, "ms", why=why)
         )
         least = min(others, key=lambda name: sums[name].memory)
-        section.ratios.append(
-            Ratio("live.memory", "memory of a proxy", plain.memory, sums[least].memory, least, "MB", why="")
-        )
+        section.ratios.append(Ratio("live.memory", "memory of a proxy", plain.memory, sums[least].memory, least, "MB"))
     pairs = [pair for found in sums.values() for pair in found.ledgers]
     if pairs:
         worst = max(pairs, key=lambda pair: abs(pair[0] / pair[1] - 1) if pair[1] else 1)

@@ -2,8 +2,8 @@
 
 What it refuses and binds is in `tests/wire` and `tests/loopback`, written from the provider's pages. What follows here:
 the cache (docs.claude.com, "Prompt caching": a request reads the longest beginning that an earlier request wrote at one
-of its marks, at most 20 blocks before a mark of its own), the bill, and the clearing of tool results on the server
-("Context editing": `clear_tool_uses_20250919`).
+of its marks, among the 20 blocks that end with a mark of its own), the bill, and the clearing of tool results on the
+server ("Context editing": `clear_tool_uses_20250919`).
 """
 
 import json
@@ -59,7 +59,7 @@ def blocks(body: dict[str, Any]) -> list[Block]:
 
 
 class Cache:
-    """The beginnings that requests wrote."""
+    """The beginnings that requests wrote: a judge of its own, beside the rule by which Foldmark plans."""
 
     def __init__(self) -> None:
         self._written: set[bytes] = set()
@@ -75,7 +75,7 @@ class Cache:
             digest.update(len(block.data).to_bytes(8, "big") + block.data)
             names.append(digest.digest())
         marks = [at for at, block in enumerate(found) if block.marked]
-        near = {at for mark in marks for at in range(max(0, mark - LOOKBACK), mark + 1)}
+        near = {at for mark in marks for at in range(max(0, mark - LOOKBACK + 1), mark + 1)}
         read = max((tokens[at] for at in near if names[at] in self._written), default=0)
         long = [mark for mark in marks if tokens[mark] >= PRICED.cache_least]
         self._written.update(names[mark] for mark in long)
