@@ -136,27 +136,23 @@ def recorded(path: Path, most: int) -> list[Step]:
             messages[-1][1].extend(kept)
         elif kept and (messages or role == "user"):
             messages.append((role, kept))
-    asked = {block["id"] for role, found in messages for block in found if block["type"] == "tool_use"}
-    answered = {block["tool_use_id"] for role, found in messages for block in found if block["type"] == "tool_result"}
-    paired, seen = asked & answered, set[tuple[str, str]]()
     steps: list[Step] = []
     adds: list[dict[str, Any]] = []
-    for role, found in messages:
-        own = []
-        for block in found:
-            name = block.get("id") or block.get("tool_use_id")
-            if name is None or (name in paired and (block["type"], name) not in seen):
-                own.append(block)
-                seen.add((block["type"], str(name)))
+    for at, (role, found) in enumerate(messages):
+        before, after = (messages[place][1] if 0 <= place < len(messages) else [] for place in (at - 1, at + 1))
+        calls, results = _named(before, "tool_use", "id"), _named(after, "tool_result", "tool_use_id")
         if role == "user":
-            results = [each for each in own if each["type"] == "tool_result"]
-            adds += results + [each for each in own if each["type"] != "tool_result"]
-        elif own and adds:
-            thinks = [each for each in own if each["type"] == "thinking"] or [{"type": "thinking", "thinking": "So."}]
-            others = [each for each in own if each["type"] != "thinking"] or [{"type": "text", "text": "Done."}]
-            steps.append(Step(adds, [*thinks[:1], *others]))
-            adds = []
+            own = [each for each in found if each["type"] == "tool_result" and each["tool_use_id"] in calls]
+            adds = [*own, *(each for each in found if each["type"] == "text")] or [{"type": "text", "text": "Go on."}]
+        else:
+            thinks = [each for each in found if each["type"] == "thinking"] or [{"type": "thinking", "thinking": "So."}]
+            others = [each for each in found if each["type"] == "text" or each.get("id") in results]
+            steps.append(Step(adds, [*thinks[:1], *(others or [{"type": "text", "text": "Done."}])]))
     return steps[:most]
+
+
+def _named(blocks: Sequence[dict[str, Any]], kind: str, member: str) -> set[str]:
+    return {block[member] for block in blocks if block["type"] == kind}
 
 
 def _plain(block: Any) -> dict[str, Any] | None:
@@ -656,7 +652,7 @@ def _opencode(run: Run, section: Section, provider: Adapter, folder: Path) -> No
 
 
 def _sessions(run: Run) -> list[tuple[str, list[Step]]]:
-    count, requests = (1, 20) if run.quick else (3, REQUESTS)
+    count, requests = (1, 20) if run.quick else (2, REQUESTS)
     found = [(f"made {seed}", made(seed, requests)) for seed in range(count)]
     for path in sorted((run.data / "claude").glob("*.jsonl")) if run.data else ():
         steps = recorded(path, requests)
