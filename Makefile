@@ -13,7 +13,7 @@ CLIENT_WITH_MODS := @anthropic-ai/claude-code@2.1.332
 # Where Python may not write bytecode, each process of a test compiles anew, and pytest rewrites all tests in each run.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run test pytest lint docs bench deep portable torture clients test-clients clean
+.PHONY: run test pytest lint docs bench bench-peers deep portable torture clients test-clients clean
 
 run: $(READY)
 	@$(BIN)/foldmark demo --chat
@@ -55,6 +55,12 @@ docs: $(READY)
 bench: $(READY)
 	@UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --quiet --frozen --inexact --group bench
 	@for each in benchmarks/*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
+
+# Foldmark beside other programs; writes docs/benchmarks.md and a table of README.md. Installing the peers needs the
+# registries, once; the run needs none. DATA names a folder of recorded sessions, as benchmarks/README.md says.
+bench-peers: $(READY)
+	@UV_PROJECT_ENVIRONMENT=$(VENV) $(BIN)/uv sync --quiet --frozen --inexact --group bench
+	@cd benchmarks && ../$(BIN)/python -m peers $(if $(DATA),--data $(abspath $(DATA))) $(PEERS_OPTIONS)
 
 # The agents that tests run, from npm: 1 GB, in ignored folders. Tests skip what is not there.
 NPM := npm install --no-audit --no-fund --no-save --loglevel=error --prefix

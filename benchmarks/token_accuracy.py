@@ -16,7 +16,7 @@ Exit code 1 if a calibrated estimate of the first part is off by more than 5% af
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median, quantiles
@@ -39,6 +39,8 @@ LIMIT = 0.05
 TURNS = 5
 UNSEEN = 3
 """A step of more than this many times the estimated tokens contains something that the file does not."""
+LONG = 10
+"""Sessions of Claude Code with fewer requests are left out."""
 DATA = Path(__file__).parent.parent.parent / "shared" / "data"
 CHANGING = {
     "English, then Chinese": ("English",) * 10 + ("Chinese",) * 30,
@@ -53,6 +55,15 @@ class Sent(NamedTuple):
 
     turn: int
     size: int
+    tokens: int
+
+
+class Billed(NamedTuple):
+    """A request of a recorded session, in the form of its provider, and the input tokens that were billed."""
+
+    model: str
+    body: dict[str, Any]
+    data: bytes
     tokens: int
 
 
@@ -112,13 +123,12 @@ def _turns(agent: Agent, kinds: Sequence[str], sources: dict[str, Iterator[str]]
         agent.end_turn()
 
 
-def claude(path: Path) -> list[Sent]:
-    """Return the requests of the visible part of a Claude Code session, sizes in bytes as Foldmark encodes them."""
+def claude_requests(path: Path) -> Iterator[Billed]:
+    """Yield the requests of the visible part of a Claude Code session, as Foldmark encodes them."""
     with foldmark.open(":memory:") as log:
         import_session(log, path, "session")
         config = Config(sliding_context_tokens=0, truncation=False)
         first: dict[str, int] = {}
-        sent = list[Sent]()
         with log.agent("session").reading() as (moment, at):
             for event in moment.select(at.visible):
                 if response := (event.data or {}).get("response"):
@@ -129,20 +139,21 @@ def claude(path: Path) -> list[Sent]:
                     before = until(at.visible, first[data["response"]] - 1)
                     request = prepare(moment, at, config, "anthropic", data["model"], only=before)
                     billed = data["input"] + data["cache_read"] + data["cache_write"]
-                    sent.append(Sent(len(sent) + 1, len(request.bytes), billed))
-        return sent
+                    yield Billed(data["model"], request.body, request.bytes, billed)
 
 
-def codex(path: Path) -> tuple[list[Sent], list[Sent]]:
-    """Return the requests of a Codex rollout, once with their bytes and once with the tokenizer's count."""
+def codex_requests(path: Path) -> Iterator[Billed]:
+    """Yield the requests of a Codex rollout, as bodies of the Responses API."""
     items: list[dict[str, Any]] = []
     starts: list[int] = []
     billed: list[int] = []
-    seen = None
+    seen, model = None, "gpt-5"
     for line in path.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
         payload = record.get("payload") or {}
-        if record.get("type") == "response_item":
+        if record.get("type") == "turn_context":
+            model = payload.get("model") or model
+        elif record.get("type") == "response_item":
             own = payload.get("type") in ("reasoning", "function_call") or payload.get("role") == "assistant"
             if own and (not items or not items[-1]["own"]):
                 starts.append(len(items))
@@ -152,26 +163,50 @@ def codex(path: Path) -> tuple[list[Sent], list[Sent]]:
             if total != seen:
                 billed.append(payload["info"]["last_token_usage"]["input_tokens"])
             seen = total
-    by_bytes, by_tokens = [], []
-    for number, (start, tokens) in enumerate(zip(starts, billed, strict=False), start=1):
-        body = {"model": "gpt-5", "store": False, "input": [each["item"] for each in items[:start]]}
-        by_bytes.append(Sent(number, len(msgspec.json.encode(body)), tokens))
-        by_tokens.append(Sent(number, prompt_tokens(body), tokens))
-    return by_bytes, by_tokens
+    for start, tokens in zip(starts, billed, strict=False):
+        body = {"model": model, "store": False, "input": [each["item"] for each in items[:start]]}
+        yield Billed(model, body, msgspec.json.encode(body), tokens)
 
 
-def grown(sent: Sequence[Sent], ratio: float) -> tuple[list[Sent], int, int]:
-    """Return the requests after the first without the tokens missing from their file, the number of these at first, and
-    how often it changed: by the surplus of a step that is `UNSEEN`, or by the tokens that a step removes."""
+def sizes(requests: Iterable[Billed], size: Callable[[Billed], int]) -> list[Sent]:
+    """Return the requests as measured by `size`."""
+    return [Sent(number, size(each), each.tokens) for number, each in enumerate(requests, start=1)]
+
+
+def in_bytes(request: Billed) -> int:
+    """Return the bytes of a request."""
+    return len(request.data)
+
+
+def in_tokens(request: Billed) -> int:
+    """Return the tokens of a request to OpenAI by its tokenizer."""
+    return prompt_tokens(request.body)
+
+
+def unseen(sent: Sequence[Sent], ratio: float) -> set[int]:
+    """Return the turns before which something was sent that is not in the file, or something of it no longer was: the
+    surplus of a step is `UNSEEN`, or the step removes tokens."""
+    return {
+        each.turn
+        for before, each in pairwise(sent)
+        if each.size < before.size
+        or each.tokens < before.tokens
+        or (each.size - before.size) * UNSEEN < (each.tokens - before.tokens) * ratio
+    }
+
+
+def grown(sent: Sequence[Sent], ratio: float, jumps: Collection[int]) -> tuple[list[Sent], int]:
+    """Return the requests after the first without the tokens missing from their file, and the number of these at first.
+
+    What is missing counts as known: before the first request, and from each of `jumps` on.
+    """
     first = front = round(sent[0].tokens - sent[0].size / ratio)
-    found, jumps = [], 0
+    found = []
     for before, each in pairwise(sent):
-        size, tokens = each.size - before.size, each.tokens - before.tokens
-        if size < 0 or tokens < 0 or size * UNSEEN < tokens * ratio:
-            jumps += 1
-            front += round(tokens - size / ratio)
+        if each.turn in jumps:
+            front += round(each.tokens - before.tokens - (each.size - before.size) / ratio)
         found.append(each._replace(tokens=each.tokens - front))
-    return found, first, jumps
+    return found, first
 
 
 def percent(errors: Sequence[float]) -> str:
@@ -203,21 +238,22 @@ def recorded(folder: Path) -> None:
     print("| session | requests | in front | jumps | by | uncalibrated | calibrated | after 5 answers | corrections |")
     print("| --- | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: |")
     for path in sorted(folder.glob("claude/*.jsonl")):
-        sent = claude(path)
-        if len(sent) >= 10:
+        requests = list(claude_requests(path))
+        if len(requests) >= LONG:
             for name, ratio in (("bytes / 4", 4.0), ("bytes / 3", 3.0)):
-                _row(path.stem, name, sent, ratio)
+                _row(path.stem, name, sizes(requests, in_bytes), ratio)
     for path in sorted(folder.glob("codex/*.jsonl")):
-        by_bytes, by_tokens = codex(path)
-        _row(path.stem, "bytes / 4", by_bytes, 4.0)
-        _row(path.stem, "tokenizer", by_tokens, 1.0)
+        requests = list(codex_requests(path))
+        _row(path.stem, "bytes / 4", sizes(requests, in_bytes), 4.0)
+        _row(path.stem, "tokenizer", sizes(requests, in_tokens), 1.0)
 
 
 def _row(session: str, name: str, sent: Sequence[Sent], ratio: float) -> None:
-    later, front, jumps = grown(sent, ratio)
+    jumps = unseen(sent, ratio)
+    later, front = grown(sent, ratio, jumps)
     plain, calibrated = follow(later, ratio, calibrate=False), follow(later, ratio)
     shown = " | ".join(percent(each) for each in (plain.errors, calibrated.errors, calibrated.after(TURNS + 1)))
-    print(f"| {session} | {len(later)} | {front:,} | {jumps} | {name} | {shown} | {calibrated.corrections} |")
+    print(f"| {session} | {len(later)} | {front:,} | {len(jumps)} | {name} | {shown} | {calibrated.corrections} |")
 
 
 def main() -> int:

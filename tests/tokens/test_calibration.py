@@ -74,13 +74,17 @@ def test_a_tokenizer_that_is_off_is_calibrated(sent: Any) -> None:
 @pytest.mark.skipif(not accuracy.DATA.is_dir(), reason="the recorded sessions are not here")
 def test_calibrated_estimates_match_recorded_bills() -> None:
     session = "episodic-memory-large" if DEEP else "agentcmd-four"
-    growth, _, _ = accuracy.grown(accuracy.claude(accuracy.DATA / "claude" / f"{session}.jsonl"), 3.0)
-    late = accuracy.follow(growth, 3.0).after(6)
+    claude = accuracy.claude_requests(accuracy.DATA / "claude" / f"{session}.jsonl")
+    late = accuracy.follow(_growth(claude, accuracy.in_bytes, 3.0), 3.0).after(6)
     assert len(late) > (100 if DEEP else 20)
     assert sum(abs(error) <= 0.05 for error in late) >= 0.95 * len(late)
 
-    _, by_tokens = accuracy.codex(accuracy.DATA / "codex" / "agentcmd-old-output-shape.jsonl")
-    growth, _, _ = accuracy.grown(by_tokens, 1.0)
-    late = accuracy.follow(growth, 1.0, calibrate=False).after(6)
+    codex = accuracy.codex_requests(accuracy.DATA / "codex" / "agentcmd-old-output-shape.jsonl")
+    late = accuracy.follow(_growth(codex, accuracy.in_tokens, 1.0), 1.0, calibrate=False).after(6)
     assert len(late) > 20
     assert max(map(abs, late)) <= 0.05
+
+
+def _growth(requests: Any, size: Any, ratio: float) -> list[accuracy.Sent]:
+    sent = accuracy.sizes(requests, size)
+    return accuracy.grown(sent, ratio, accuracy.unseen(sent, ratio))[0]
