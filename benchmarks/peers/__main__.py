@@ -22,7 +22,7 @@ from peers.runs import Run
 SECTIONS = ("store", "sessions", "live", "kept", "recall", "tokens")
 """The modules that measure, in the order of the page; each has `PEERS`, the peers it needs, and `measure(run)`."""
 
-README = ("store.append", "sessions.trim", "live.money", "kept.facts", "recall.coding")
+README = ("store.append", "sessions.trim_large", "live.latency", "recall.coding", "tokens.claude")
 """The ratios in the README's table."""
 
 
