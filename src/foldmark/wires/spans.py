@@ -4,7 +4,7 @@ Everything else keeps its bytes, including white space, escapes and the order of
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -87,6 +87,21 @@ def last(data: bytes, key: str) -> Span | None:
     return next(((begin, end) for name, begin, end in reversed(members(data)) if name == key), None)
 
 
+def find(data: bytes, path: Sequence[str | int]) -> Span | None:
+    """Return the span of the value at a path of members and places; None if there is none."""
+    begin, end = 0, len(data)
+    for step in path:
+        piece = data[begin:end]
+        if isinstance(step, int):
+            at: Span | None = items(piece)[step]
+        else:
+            at = last(piece, step) if piece.lstrip().startswith(b"{") else None
+        if at is None:
+            return None
+        begin, end = begin + at[0], begin + at[1]
+    return begin, end
+
+
 def edited(data: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
     """Return `data` with new bytes in place of these spans, which must not overlap."""
     if len(edits) == 1:
@@ -102,10 +117,8 @@ def edited(data: bytes, edits: list[tuple[int, int, bytes]]) -> bytes:
 
 def within(data: bytes, path: tuple[str, ...], change: Callable[[bytes], bytes]) -> bytes:
     """Return an object with the value at `path` changed; `data` itself if there is no such value."""
-    if not path:
-        return change(data)
-    at = last(data, path[0]) if data.lstrip().startswith(b"{") else None
-    return data if at is None else edited(data, [(*at, within(data[slice(*at)], path[1:], change))])
+    at = find(data, path)
+    return data if at is None else edited(data, [(*at, change(data[slice(*at)]))])
 
 
 def with_member(data: bytes, key: str, value: bytes) -> bytes:

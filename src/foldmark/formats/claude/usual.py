@@ -10,11 +10,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from foldmark.formats.claude import members
-from foldmark.formats.claude.blocks import only_thinking
+from foldmark.formats.claude.blocks import only_thinking, says_full
 from foldmark.formats.claude.records import LEAF, Row, row_of
-from foldmark.formats.session_file import SessionRecord
+from foldmark.formats.session_file import SessionRecord, type_of
+from foldmark.wires import spans
 from foldmark.wires.anthropic import RESULT, THINKING, USE, USERS
-from foldmark.wires.lenient_json import NotJsonError, decode
+from foldmark.wires.lenient_json import NotJsonError, as_object, as_text, decode
 
 _NONE, _QUOTE = Raw(b""), memoryview(b'"')
 _WITH_TEXT = (members.CHAINED - {*members.SAID}) | {LEAF}
@@ -132,3 +133,36 @@ def usual(raw: bytes) -> UsualRecord:
     if record.failed or record.summary or record.made_up or naive:
         raise UnusualError
     return record
+
+
+def odd(raw: bytes, line: int) -> tuple[UsualRecord, Row | None]:
+    """Return a record in any other form, with what can be read of it, and its row; None for a line that no import
+    reads. `failed` is True only for the error of a full context. Raises ValueError if the line is not a JSON object."""
+    if not spans.is_json(raw):
+        raise ValueError("not JSON")
+    record = UsualRecord(session=_piece(raw, members.SESSION), display=_piece(raw, members.DISPLAY))
+    try:
+        value = decode(raw)
+    except NotJsonError:  # nested too deeply for anything else
+        return record, None
+    record.type, record.failed = as_text(value.get("type")), says_full(value)
+    if isinstance(message := value.get("message"), dict):
+        own = _piece(raw, "message")
+        blocks, content = message.get("content"), bytes(_piece(own, "content"))
+        items = zip(blocks, spans.items(content), strict=True) if isinstance(blocks, list) else ()
+        found = [_odd_block(as_object(block), content[begin:end]) for block, (begin, end) in items]
+        record.message = UsualMessage(content=found, usage=_piece(own, "usage"))
+    return record, row_of(SessionRecord(line, 0, type_of(value), value), raw)
+
+
+def _odd_block(block: dict[str, Any], raw: bytes) -> UsualBlock:
+    kind, id, name, call = (as_text(block.get(name)) for name in ("type", "id", "name", "tool_use_id"))
+    given, content, text = (_piece(raw, name) if block else _NONE for name in ("input", "content", "text"))
+    return UsualBlock(kind, id, name, call, given, content, text, block.get("is_error"))
+
+
+def _piece(raw: bytes | Raw, key: str) -> Raw:
+    """Return the JSON of a member; empty if it is missing. Raises ValueError if there is no object."""
+    data = bytes(raw)
+    span = spans.last(data, key)
+    return _NONE if span is None else Raw(data[slice(*span)])
