@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from foldmark.wires import lenient_json
+from foldmark.wires.lenient_json import as_object, as_text
 from foldmark.wires.parts import Part
 
 _SURROGATE = re.compile(
@@ -135,8 +136,7 @@ def key_of(role: str, blocks: Iterable[bytes]) -> str:
 
 def text_of(block: bytes) -> str:
     """Return the text in a block; empty if it has none."""
-    text = decoded(block).get("text")
-    return text if isinstance(text, str) else ""
+    return as_text(decoded(block).get("text"))
 
 
 def decoded(block: bytes) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def decoded(block: bytes) -> dict[str, Any]:
         found = msgspec.json.decode(block)
     except msgspec.DecodeError:  # a lone surrogate, or a number that is too big
         found = lenient_json.decode(block)
-    return found if isinstance(found, dict) else {}
+    return as_object(found)
 
 
 def items_of(raw: bytes) -> list[bytes]:

@@ -11,6 +11,7 @@ from foldmark.formats.codex.records import INTERRUPTED
 from foldmark.live.addresses import OPENAI
 from foldmark.live.live_agent import LiveAgent, RequestOrigin, Upstreams
 from foldmark.wires import lenient_json
+from foldmark.wires.lenient_json import as_object, member
 
 CHATGPT = "https://chatgpt.com/backend-api/codex"
 """The base URL that Codex uses with a login to ChatGPT."""
@@ -69,15 +70,12 @@ def login(environment: Mapping[str, str]) -> str:
         found = msgspec.json.decode((codex_folder(environment) / "auth.json").read_bytes())
     except (OSError, msgspec.MsgspecError):
         return ""
-    if not isinstance(found, dict):
-        return ""
-    return "key" if found.get("OPENAI_API_KEY") else "chatgpt" if found.get("tokens") else ""
+    return "key" if member(found, "OPENAI_API_KEY") else "chatgpt" if member(found, "tokens") else ""
 
 
 def _about(text: str) -> dict[str, Any]:
     """Return the data about a request that Codex sends in a header; empty if it is not a JSON object."""
     try:
-        found = lenient_json.decode(text.encode("utf-8", "replace"))
+        return as_object(lenient_json.decode(text.encode("utf-8", "replace")))
     except lenient_json.NotJsonError:
         return {}
-    return found if isinstance(found, dict) else {}
