@@ -9,24 +9,25 @@ Codex changes files with patches and commands, which do not show which file an o
 stale or repeated, and arguments stay (docs/development/decisions/0058).
 """
 
+from bisect import bisect_right
 from collections.abc import Container
 from contextlib import suppress
 from operator import attrgetter
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foldmark.core.assembly.superseded import Exchange
 from foldmark.core.patterns import pattern
 from foldmark.formats.codex import rollouts
-from foldmark.formats.codex.records import entry, index
+from foldmark.formats.codex.records import is_injected, read_item
 from foldmark.formats.cut import Origin, Replacement
-from foldmark.formats.messages import RecordEntry
-from foldmark.formats.session_file import SessionRecord
 from foldmark.sessions.trim.job import LineTrimmer
 from foldmark.sessions.trim.results import output
 from foldmark.wires import responses, spans
-from foldmark.wires.lenient_json import decode, member
+from foldmark.wires.lenient_json import decode, member, whole_number
+from foldmark.wires.parts import TextMessage
 from foldmark.wires.spans import within
 
 _COMMAND, _PATCH = "exec_command", "apply_patch"
@@ -78,16 +79,14 @@ class CodexLines(LineTrimmer):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._outputs: list[tuple[int, str]] = []
-        self._entries: list[RecordEntry] = []
-        """Those of the records that decide what is sent: prompts, compactions, and turns that were rolled back."""
+        self._prompts: list[int] = []
+        self._compactions: list[int] = []
+        self._rolled_back: list[range] = []
 
     def sent(self) -> Container[int]:
-        """Return the lines with outputs and compactions that are sent."""
-        outputs = [RecordEntry(line=at, role="user") for at, _ in self._outputs]
-        found = index(sorted([*self._entries, *outputs], key=attrgetter("line")), lambda each: {"payload": {}})
-        main = [each for each in found if each.side is None]
-        begin = max((each.line for each in main if each.compacts), default=0)
-        return {each.line for each in main if each.line >= begin}
+        all_sent = _Sent(range(self.at + 1), tuple(self._rolled_back))
+        begin = next((at for at in reversed(self._compactions) if at in all_sent), 0)
+        return replace(all_sent, newest=range(begin, self.at + 1))
 
     def calls(self) -> list[Exchange]:
         """Return the calls that have an output, in the order of the file."""
@@ -99,23 +98,24 @@ class CodexLines(LineTrimmer):
             record = decode(raw)
             payload = member(record, "payload")
             if isinstance(payload, dict):
-                place = Origin(number, str(self.source))
-                return within(raw, ("payload",), lambda data: self._changed(data, record, payload, place))
+                kind, place = record.get("type"), Origin(number, str(self.source))
+                return within(raw, ("payload",), lambda data: self._changed(data, kind, payload, place))
         return raw
 
-    def _changed(self, data: bytes, record: dict[str, Any], payload: dict[str, Any], place: Origin) -> bytes:
+    def _changed(self, data: bytes, kind: Any, payload: dict[str, Any], place: Origin) -> bytes:
         """Return the payload of a record for the new file."""
-        kind, own = record.get("type"), payload.get("type")
-        if kind == "compacted" or own == "thread_rolled_back" or payload.get("role") == "user":
-            self._entries.append(entry(SessionRecord(self.at, 0, "", record)))
-        match kind, own:
+        match kind, payload.get("type"):
             case "session_meta", _ if not self._has_begun:
                 self._has_begun = True
                 return self._with_ids(data)
             case "response_item", _:
                 return self._item(data, payload, place)
             case "compacted", _:
+                if read_item({"type": kind, "payload": payload}).parts:
+                    self._compactions.append(self.at)
                 return self._compacted(data, payload.get("replacement_history"), place)
+            case "event_msg", "thread_rolled_back":
+                self._roll_back(whole_number(payload.get("num_turns")))
             case "event_msg", "token_count":
                 return within(data, ("info", "last_token_usage"), _zeroed)
             case "event_msg", _ if not self.options.keep_display_copy:
@@ -127,14 +127,27 @@ class CodexLines(LineTrimmer):
         new = {"id": self.new_id, "session_id": self.new_id, "history_base": b"null"}
         return spans.edited(data, [(begin, end, new[key]) for key, begin, end in spans.members(data) if key in new])
 
-    def _item(self, data: bytes, item: dict[str, Any], place: Origin) -> bytes:
-        """Return an item with its output cut, or note a call."""
+    def _item(self, data: bytes, item: dict[str, Any], place: Origin, *, is_new: bool = True) -> bytes:
+        """Return an item with its output cut, or note a call or a prompt; one that is not `is_new` opens no turn."""
         kind, call = responses.kind_of(item), responses.call_of(item)
         if call and responses.is_call(kind):
             self.call(call, responses.tool_of(item))
+        elif is_new and kind == responses.MESSAGE and item.get("role") == "user":
+            texts = read_item({"type": "response_item", "payload": item}).parts
+            if texts and not (isinstance(texts[0], TextMessage) and is_injected(texts[0].text)):
+                self._prompts.append(self.at)
         elif call and responses.is_result(kind):
             return within(data, ("output",), lambda raw: self._output(raw, call, place))
         return data
+
+    def _roll_back(self, turns: int | None) -> None:
+        """Note that a person took back this number of turns."""
+        if turns and self._prompts:
+            begin = self._prompts[-turns:][0]
+            while self._rolled_back and self._rolled_back[-1].start >= begin:
+                self._rolled_back.pop()
+            self._rolled_back.append(range(begin, self.at))
+            del self._prompts[-turns:]
 
     def _output(self, raw: bytes, call_id: str, place: Origin) -> bytes:
         self._outputs.append((self.at, call_id))
@@ -150,7 +163,7 @@ class CodexLines(LineTrimmer):
 
         def change(items: bytes) -> bytes:
             edits = [
-                (begin, end, self._item(items[begin:end], item, place))
+                (begin, end, self._item(items[begin:end], item, place, is_new=False))
                 for item, (begin, end) in zip(history, spans.items(items), strict=True)
                 if isinstance(item, dict)
             ]
@@ -179,6 +192,20 @@ class CodexLines(LineTrimmer):
         for key in members:
             data = within(data, (*path, key), change)
         return data
+
+
+class _Sent(Struct, frozen=True):
+    """The positions of the lines in `newest`, without those in the ascending ranges that were rolled back."""
+
+    newest: range
+    rolled_back: tuple[range, ...]
+
+    def __contains__(self, at: object) -> bool:
+        if at not in self.newest:
+            return False
+        assert isinstance(at, int)
+        before = bisect_right(self.rolled_back, at, key=attrgetter("start"))
+        return before == 0 or at not in self.rolled_back[before - 1]
 
 
 def _mcp_tool(call: Any) -> str:
