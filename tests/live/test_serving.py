@@ -21,7 +21,7 @@ from patience import LIMIT
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such signals")
-@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM])
 def test_what_has_passed_is_recorded_before_it_ends(tmp_path: Path, by: signal.Signals) -> None:
     path = tmp_path / "live.db"
     foldmark.open(path, settings={}).close()
