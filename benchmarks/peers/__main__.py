@@ -9,14 +9,14 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import apsw
 
 import foldmark
-from peers.environments import ROOT, NotInstalledError, install, pinned
-from peers.report import Failure, Section, compared, draw, measured, page, put_between_marks, saved
+from peers.environments import ROOT, NotInstalledError, Pinned, install, pinned
+from peers.report import Failure, Section, compared, draw, measured, page, put_between_marks, read, saved
 from peers.runs import Run
 
 SECTIONS = ("store", "sessions", "live", "kept", "recall", "tokens")
@@ -60,13 +60,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--quick", action="store_true", help="small numbers, to try the suite; writes no document")
     parser.add_argument("--install", action="store_true", help="set up the peers' environments and stop")
-    parser.add_argument("--results", type=Path, help="where to save the figures (JSON)")
+    parser.add_argument("--results", type=Path, help="where to save the figures (JSON), after each section")
+    parser.add_argument("--page", type=Path, metavar="RESULTS", help="write the documents from saved figures instead")
     parser.add_argument("--compare", type=Path, nargs=2, metavar=("FIRST", "SECOND"))
     options = parser.parse_args(arguments)
     if options.compare:
         return compare(*options.compare)
-    modules = [importlib.import_module(f"peers.{name}") for name in options.only]
     peers, failures = pinned(), {}
+    if options.page:
+        write(read(options.page.read_text(encoding="utf-8")), peers)
+        return 0
+    modules = [importlib.import_module(f"peers.{name}") for name in options.only]
     for name in dict.fromkeys(name for module in modules for name in module.PEERS):
         print(f"setting up {name}: {peers[name].packages}", file=sys.stderr)
         try:
@@ -89,20 +93,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         section = module.measure(run)
         section.failures[:0] = [failures[name] for name in module.PEERS if name in failures]
         sections.append(section)
+        if options.results:
+            options.results.write_text(saved(sections), encoding="utf-8")
         print(f"{section.name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
-    text = page(sections, machine(), [(name, peer.packages) for name, peer in peers.items()])
-    if options.results:
-        options.results.write_text(saved(sections), encoding="utf-8")
     if options.quick or set(options.only) != set(SECTIONS):
-        print(text)
-        return 0
+        print(page(sections, machine(), versions(peers)))
+    else:
+        write(sections, peers)
+    return 0
+
+
+def versions(peers: Mapping[str, Pinned]) -> list[tuple[str, str]]:
+    """Return what was measured, by name."""
+    return [(name, peer.packages) for name, peer in peers.items()]
+
+
+def write(sections: Sequence[Section], peers: Mapping[str, Pinned]) -> None:
+    """Write docs/benchmarks.md with its pictures, and the table of the README."""
     pictures = ROOT / "docs" / "benchmarks"
     pictures.mkdir(exist_ok=True)
     for plot in (plot for section in sections for plot in section.plots):
         draw(plot, pictures / f"{plot.name}.svg")
+    text = page(sections, machine(), versions(peers))
     (ROOT / "docs" / "benchmarks.md").write_text(text, encoding="utf-8")
     put_between_marks(ROOT / "README.md", measured(sections, README))
-    return 0
 
 
 def compare(first: Path, second: Path) -> int:

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import msgspec
+
 Cell = str | float | int | None
 
 SPREAD = 0.15
@@ -242,6 +244,11 @@ def draw(plot: Plot, path: Path) -> None:
 def saved(sections: Sequence[Section]) -> str:
     """Return the results as JSON, which `compared` reads."""
     return json.dumps([asdict(section) for section in sections], indent=1, ensure_ascii=False) + "\n"
+
+
+def read(text: str) -> list[Section]:
+    """Return results that were saved."""
+    return msgspec.convert(json.loads(text), list[Section])
 
 
 def compared(first: str, second: str) -> Iterator[tuple[str, float, float, bool]]:

@@ -11,6 +11,7 @@ from writers import DONE, REFUSED, TRY, Said
 
 from foldmark import Log
 from foldmark.core import selections
+from foldmark.core.errors import ConflictError
 from foldmark.core.events import METADATA_KINDS, OPERATION_KINDS
 from foldmark.log.doctor import examine
 
@@ -148,8 +149,14 @@ class Evidence:
 
 
 def go_on(log: Log) -> None:
-    """Deliver all waiting mail and append to every agent, to show that killed writers block nobody."""
+    """Deliver all waiting mail and append to every agent, to show that killed writers block nobody. A server may commit
+    what it has of a writer after that is dead: then the agent is read again."""
     for agent in log.agents():
-        agent.do("/check-mail")
-        agent.append("user", "and on")
-        agent.end_turn()
+        while True:
+            try:
+                agent.do("/check-mail")
+                agent.append("user", "and on")
+                agent.end_turn()
+                break
+            except ConflictError:
+                agent.context()
