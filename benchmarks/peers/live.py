@@ -726,6 +726,17 @@ def _report(
                 why="An edit in the middle writes the cache behind it anew; it pays only if enough requests follow.",
             )
         )
+        bills = {
+            each.name: sums[each.name].dollars(prices)
+            for each in CONTESTANTS
+            if each.peer and sums[each.name].told and not sums[each.name].failed
+        }
+        if bills:
+            least = min(bills, key=lambda name: bills[name])
+            why = "It shortens long outputs before the model sees them, so nothing that was cached is written anew."
+            section.ratios.append(
+                Ratio("live.money_peer", "the same bill", ours.dollars(prices), bills[least], least, "$", why=why)
+            )
     plain = sums["foldmark live, no edit"]
     others = {name: at for name, at in first.items() if not name.startswith(("foldmark", "bare", "direct"))}
     if others and "foldmark live, no edit" in first:

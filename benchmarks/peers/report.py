@@ -160,9 +160,11 @@ def page(sections: Sequence[Section], machine: Sequence[tuple[str, str]], versio
     lines = [_INTRODUCTION, "## Where Foldmark loses\n"]
     lost = [ratio for section in sections for ratio in section.ratios if ratio.lost]
     missed = [r for section in sections for r in section.ratios if r.reached is False and not r.lost]
+    said = ""
     for ratio in lost:
         ours, theirs = (f"{shown(figure)} {ratio.unit}".strip() for figure in (ratio.ours, ratio.theirs))
-        lines.append(f"- **{ratio.what}**: {ours}, {ratio.against} {theirs} ({ratio.ratio:.2f}). {ratio.why}".rstrip())
+        why, said = "For the same reason." if ratio.why and ratio.why == said else ratio.why, ratio.why
+        lines.append(f"- **{ratio.what}**: {ours}, {ratio.against} {theirs} ({ratio.ratio:.2f}). {why}".rstrip())
     if not lost:
         lines.append("Nowhere in this run.")
     if missed:
