@@ -735,7 +735,15 @@ def _report(
             least = min(bills, key=lambda name: bills[name])
             why = "It shortens long outputs before the model sees them, so nothing that was cached is written anew."
             section.ratios.append(
-                Ratio("live.money_peer", "the same bill", ours.dollars(prices), bills[least], least, "$", why=why)
+                Ratio(
+                    "live.money_peer",
+                    "the same bill beside another proxy",
+                    ours.dollars(prices),
+                    bills[least],
+                    least,
+                    "$",
+                    why=why,
+                )
             )
     plain = sums["foldmark live, no edit"]
     others = {name: at for name, at in first.items() if not name.startswith(("foldmark", "bare", "direct"))}
