@@ -147,7 +147,7 @@ COMPARED = ("what", "Foldmark", "the other", "which is", "ratio", "goal")
 _INTRODUCTION = """\
 # Benchmarks
 
-Foldmark beside other programs of its field. `make bench-peers` measured everything here in one run and wrote this page;
+Foldmark beside other programs of its field. `make bench-peers` measured each section in one run and wrote this page;
 nothing on it was written by hand but the explanations. Each peer runs in an environment of its own, as its
 documentation says, in turns with the others. A peer that fails is shown with its message.
 
