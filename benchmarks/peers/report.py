@@ -228,7 +228,9 @@ def draw(plot: Plot, path: Path) -> None:
     mpl.rcParams["svg.hashsalt"] = "foldmark"
     from matplotlib import pyplot  # type: ignore[import-not-found,unused-ignore]
 
-    figure, axes = pyplot.subplots(figsize=(7.5, 4.5))
+    figure, axes = pyplot.subplots(figsize=(10, 4.5))
+    colours = pyplot.get_cmap("tab20")
+    axes.set_prop_cycle(color=[colours(number) for number in range(20)])  # ten would repeat
     for name, points in plot.series.items():
         ours = name.startswith("Foldmark")
         axes.plot(*zip(*points, strict=True), marker="o", markersize=3, linewidth=2.4 if ours else 1.2, label=name)
@@ -237,7 +239,7 @@ def draw(plot: Plot, path: Path) -> None:
         axes.set_yscale("log")
     axes.set(title=plot.title, xlabel=plot.across, ylabel=plot.up)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.01, 1))  # beside the lines, which it would hide
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None}, facecolor="white")
     pyplot.close(figure)
