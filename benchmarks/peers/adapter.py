@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from peers.environments import ROOT, Pinned
+from peers.environments import ROOT, Pinned, isolated
 
 ADAPTERS = Path(__file__).parent / "adapters"
 
@@ -28,27 +28,17 @@ class Adapter:
     def __init__(self, script: str, peer: Pinned | None = None, **environment: str) -> None:
         """Start the process."""
         self.home = tempfile.TemporaryDirectory(prefix="peer-")
-        self.told = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in __exit__
-        inherited = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR", "SYSTEMROOT") if name in os.environ}
-        self.environment = {
-            **inherited,
-            "HOME": self.home.name,
-            "XDG_DATA_HOME": f"{self.home.name}/data",
-            "XDG_CONFIG_HOME": f"{self.home.name}/config",
-            "XDG_CACHE_HOME": f"{self.home.name}/cache",
-            "PYTHONPATH": os.pathsep.join([str(ADAPTERS), str(ROOT / "src"), str(ROOT / "tests")])
-            if peer is None
-            else str(ADAPTERS),
-            **environment,
-        }
+        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 -- closed in __exit__
+        folders = [ADAPTERS, ROOT / "src", ROOT / "tests"] if peer is None else [ADAPTERS]
+        own = {"PYTHONPATH": os.pathsep.join(map(str, folders)), **environment}
         self.process = subprocess.Popen(
             [sys.executable if peer is None else str(peer.python), str(ADAPTERS / script)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self.told,
+            stderr=self.errors,
             text=True,
             encoding="utf-8",
-            env=self.environment,
+            env=isolated(self.home.name, **own),
         )
 
     def ask(self, do: str, **arguments: Any) -> Any:
@@ -73,8 +63,8 @@ class Adapter:
         return answer["ok"]
 
     def _last_words(self) -> str:
-        self.told.seek(0)
-        lines = self.told.read().decode(errors="replace").strip().splitlines()
+        self.errors.seek(0)
+        lines = self.errors.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else ""
 
     def __enter__(self) -> Self:
@@ -93,5 +83,5 @@ class Adapter:
             self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()
-        self.told.close()
+        self.errors.close()
         self.home.cleanup()

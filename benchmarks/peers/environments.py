@@ -3,6 +3,7 @@
 Setting them up needs the package registries, and is done once; the run needs no network.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,13 @@ class Pinned:
 
 class NotInstalledError(Exception):
     """A peer could not be installed; the message is the installer's."""
+
+
+def isolated(home: str | Path, **more: str) -> dict[str, str]:
+    """Return the environment of a process with a home of its own: no key, no proxy and no setting of the person's."""
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR", "SYSTEMROOT") if name in os.environ}
+    places = {f"XDG_{kind.upper()}_HOME": f"{home}/{kind}" for kind in ("data", "config", "cache", "state")}
+    return {**kept, "HOME": str(home), **places, **more}
 
 
 def pinned() -> dict[str, Pinned]:

@@ -1,7 +1,6 @@
 """Proxies between a coding agent and its provider: what they change, what that costs, and what it breaks."""
 
 import json
-import os
 import random
 import re
 import shutil
@@ -20,7 +19,8 @@ import httpx2 as httpx
 import psutil
 
 import foldmark
-from peers.adapter import Adapter, PeerError
+from peers.adapter import ADAPTERS, Adapter, PeerError
+from peers.environments import ROOT, isolated
 from peers.report import Cell, Failure, Ratio, Section, Table
 from peers.runs import Run
 
@@ -314,13 +314,11 @@ class Proxy:
         """
         home.mkdir(parents=True, exist_ok=True)
         self._printed = home / "printed.txt"
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
         offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "DO_NOT_TRACK": "1"}
-        own = {"HOME": str(home), "XDG_STATE_HOME": f"{home}/state", "XDG_DATA_HOME": f"{home}/data"}
         with self._printed.open("wb") as out:
             self.process = subprocess.Popen(
                 [*words],
-                env={**kept, **offline, **own, **environment},
+                env=isolated(home, **offline, **environment),
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
@@ -404,8 +402,13 @@ def _forwarder(run: Run, upstream: str, home: Path) -> Proxy:
 
 
 def _foldmark(run: Run, upstream: str, home: Path) -> Proxy:
-    words = [sys.executable, "-m", "foldmark", "--db", str(home / "live.db"), "live", "--serve", "--upstream", upstream]
-    return Proxy(words, home, re.compile(r"ANTHROPIC_BASE_URL=(\S+)"), PYTHONPATH=str(ADAPTERS.parents[2] / "src"))
+    words = [*_command(home), "live", "--serve", "--upstream", upstream]
+    return Proxy(words, home, re.compile(r"ANTHROPIC_BASE_URL=(\S+)"), PYTHONPATH=SOURCE)
+
+
+def _command(home: Path) -> list[str]:
+    """Return the words of `foldmark` with the database of a gateway."""
+    return [sys.executable, "-m", "foldmark", "--db", str(home / "live.db")]
 
 
 def _headroom(run: Run, upstream: str, home: Path) -> Proxy:
@@ -433,7 +436,7 @@ def _litellm(run: Run, upstream: str, home: Path) -> Proxy:
     return Proxy(words, home, JSON_URL, LITELLM_LOCAL_MODEL_COST_MAP="True")
 
 
-ADAPTERS = Path(__file__).parent / "adapters"
+SOURCE = str(ROOT / "src")
 TRIGGER = 30_000
 """Tokens from which on `clear_tool_uses` clears: the usual 100,000 would never be reached in these sessions."""
 
@@ -453,7 +456,7 @@ class Person:
     """Edits a recorded session from a shell, as docs/live.md says."""
 
     def __init__(self, home: Path, how: str, requests: int, seed: int) -> None:
-        self._db, self._how, self._chance = str(home / "live.db"), how, random.Random(seed)
+        self._home, self._how, self._chance = home, how, random.Random(seed)
         places = range(min(6, requests // 2), requests)
         self._at = {
             "": set[int](),
@@ -466,7 +469,7 @@ class Person:
         """Edit before this request if it is one of those, and say whether anything was changed."""
         if number not in self._at:
             return False
-        with foldmark.open(self._db, create=False, settings={}) as log:
+        with foldmark.open(self._home / "live.db", create=False, settings={}) as log:
             agent = max(log.agents(), key=lambda each: each.standing().last)
             name, messages = agent.id, list(agent.context().messages)
         turns = [each.turn_id for each in messages if each.kind == "user"][:-1]
@@ -481,8 +484,8 @@ class Person:
         return bool(results) and self._do(name, f"/context evict {self._chance.choice(results)}")
 
     def _do(self, name: str, line: str, *options: str) -> bool:
-        words = [sys.executable, "-m", "foldmark", "--db", self._db, "do", *options, name, line]
-        environment = {**os.environ, "PYTHONPATH": str(ADAPTERS.parents[2] / "src")}
+        words = [*_command(self._home), "do", *options, name, line]
+        environment = isolated(self._home, PYTHONPATH=SOURCE)
         ended = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
         self.tried += 1
         self.done += ended.returncode == 0
@@ -577,8 +580,8 @@ def _run(
         if proxy is not None:
             proxy.close()
     if each.start is _foldmark:
-        words = [sys.executable, "-m", "foldmark", "--db", str(place / "live.db"), "live", "--status", "--json"]
-        environment = {**os.environ, "PYTHONPATH": str(ADAPTERS.parents[2] / "src"), "HOME": str(place)}
+        words = [*_command(place), "live", "--status", "--json"]
+        environment = isolated(place, PYTHONPATH=SOURCE)
         ended = subprocess.run(words, capture_output=True, text=True, env=environment, check=True)
         ledgers = [one["ledger"]["dollars"] for one in json.loads(ended.stdout)["sessions"]]
         found.ledgers.append((sum(ledgers), sum(map(_priced(began["prices"]), told.requests))))
@@ -622,14 +625,12 @@ def _opencode(run: Run, section: Section, provider: Adapter, folder: Path) -> No
             }
             (work / "opencode.json").write_text(json.dumps(settings))
             home = folder / name.replace(" ", "-")
-            places = {f"XDG_{kind}_HOME": str(home / kind) for kind in ("CONFIG", "DATA", "CACHE", "STATE")}
-            environment = {"PATH": os.environ["PATH"], "HOME": str(home), **places}
             words = [str(peer.command("opencode")), "run", "Read the files."]
             try:
                 ended = subprocess.run(
                     words,
                     cwd=work,
-                    env=environment,
+                    env=isolated(home),
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     timeout=240,

@@ -34,10 +34,10 @@ RANKS = 60
 """The constant of reciprocal rank fusion, as Cormack, Clarke and Büttcher (2009) chose it."""
 
 ABOUT = """\
-Questions are asked of recorded messages, and the messages that answer each are known. recall@k is the share of a
-question's answers among the first k hits, hit@k the share of questions with any of their answers there, MRR the mean of
-1 / rank of the first. All searches get the same texts. Foldmark gets the conversation, the role and the time of each as
-well, for it has them in use, and it ranks a message by its neighbours too.
+The messages that answer each question are known. recall@k is the share of them among the first k hits, hit@k the share
+of questions with any of their answers there, MRR the mean of 1 / rank of the first. All searches get the
+same texts. Foldmark also gets the conversation, the role and the time of each, as in use, and it ranks a message by its
+neighbours too.
 
 FTS5 is SQLite's, with any of the question's words. rank-bm25 gets words in lower case without punctuation; bm25s has
 English stop words, as its quick start. MiniLM is all-MiniLM-L6-v2, one vector a message, by Foldmark's own pass through

@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 
 from peers.adapter import Adapter, PeerError
-from peers.report import Cell, Failure, Plot, Ratio, Section, Table
+from peers.report import Cell, Failure, Plot, Ratio, Section, Table, shown
 from peers.runs import Run
 
 PEERS = ("openai-agents", "langgraph", "google-adk", "llm")
@@ -240,6 +240,17 @@ def measure(run: Run) -> Section:
     )
 
 
+def opened(
+    run: Run, playing: list[Contestant], stack: ExitStack, folder: Path, address: str, failures: list[Failure]
+) -> list[Playing]:
+    """Open an empty store for each contestant, in folders that begin with this name, and return those that open."""
+    there: list[Playing] = []
+    for number, each in enumerate(playing):
+        with run.failing(failures, each.name, "opening"):
+            there.append(Playing(run, each, stack, folder.with_name(f"{folder.name}{number}"), address))
+    return there
+
+
 def appending(
     run: Run,
     plan: Plan,
@@ -251,11 +262,8 @@ def appending(
 ) -> None:
     """Append in turns, one commit a message, and look at the bytes on disk on the way."""
     with ExitStack() as stack:
-        there: list[Playing] = []
-        for number, each in enumerate(playing):
-            with run.failing(failures, each.name, "opening"):
-                there.append(Playing(run, each, stack, folder / f"append{number}", address))
-                found.settings[each.name] = there[-1].settings
+        there = opened(run, playing, stack, folder / "append", address, failures)
+        found.settings |= {one.each.name: one.settings for one in there}
         looks = {plan.rounds >> shift for shift in range(4)}
         for number in range(plan.rounds + 1):
             for one in there[number % len(there) :] + there[: number % len(there)]:
@@ -293,10 +301,7 @@ def growing(
 ) -> None:
     """Fill conversations, and measure with each size, in turns."""
     with ExitStack() as stack:
-        there: list[Playing] = []
-        for number, each in enumerate(playing):
-            with run.failing(failures, each.name, "opening"):
-                there.append(Playing(run, each, stack, folder / f"grow{number}", address))
+        there = opened(run, playing, stack, folder / "grow", address, failures)
 
         def filling(one: Playing, size: int) -> None:
             try:
@@ -431,11 +436,11 @@ def tables(found: Measured, plan: Plan) -> Iterator[Table]:
                 cells += [figures[0] if figures[0] is not None else why[:60], figures[1]]
             rows.append(tuple(cells))
         counts = "; ".join(
-            f"{name}: " + ", ".join(f"{found.median(name, size, what, 'messages') or 0:,.0f}" for size in plan.sizes)
+            f"{name} " + ", ".join(shown(found.median(name, size, what, "messages")) for size in plan.sizes)
             for name in names
             if what in ("request", "all", "window") and not name.startswith("bare")
         )
-        note = f"Messages in it: {counts}." if counts else ""
+        note = f"Messages in the request, by the size of the conversation: {counts}." if counts else ""
         yield Table(f"{title}, ms by the number of messages", ("store", *heads), rows, note)
 
 
