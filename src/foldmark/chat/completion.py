@@ -62,7 +62,7 @@ Value = tuple[str, str]
 
 
 class Meaning(NamedTuple):
-    """What an argument names: its values. Ids also match by the words of their help."""
+    """The values that an argument can have. If they are ids, they also match by the words of their help."""
 
     values: Callable[[Agent], Iterator[Value]]
     are_ids: bool = False
@@ -312,7 +312,7 @@ _FREE = "CRITERIA DATE FILE FOLDER MESSAGE N NEW OFFER QUERY RANGES SESSION TEXT
 """Words for free text and numbers."""
 
 COMMAND = Meaning(lambda _: iter(()))
-"""A command; its values are those of the registry."""
+"""A chat command: its values come from the registry."""
 CONVERSATION = Meaning(_conversations)
 MARK = Meaning(_marks)
 SETTING_AND_VALUE = Meaning(lambda agent: ((f"{key}=", help) for key, help in _settings(agent)))

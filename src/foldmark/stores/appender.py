@@ -86,7 +86,7 @@ class Appender:
         return self.has_replayed or self._has_newest
 
     def heads_were_read(self) -> None:
-        """Record that no cached head lacks any appended event."""
+        """Note that every cached head includes all appended events."""
         self.has_replayed = self._has_newest = False
 
     @property

@@ -197,8 +197,8 @@ def message_text(message: Event) -> str:
 
 
 def news(agent: Agent, events: Sequence[int]) -> Iterator[str]:
-    """Yield the operations among these events of an agent, which other programs recorded. Of a live session, also yield
-    the messages, and the meter if a turn has ended; messages of a planning conversation are omitted because its preview
+    """Yield lines about events of an agent that other programs recorded: the operations, and for a live session also
+    the messages, and the meter if a turn has ended. Messages of a planning conversation are omitted because its preview
     shows them."""
     live = is_live(agent)
     with agent.reading() as (moment, at):

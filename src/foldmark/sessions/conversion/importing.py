@@ -21,7 +21,7 @@ The person's own changes stay: an import changes nothing already imported, and n
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -128,10 +128,10 @@ class _Import:
     def _index(self) -> list[RecordEntry]:
         """Index the lines of the file."""
         records: Counter[str] = Counter()
-        entries = self._format.index(self._first_pass(records))
+        entries = indexed(self._session, self._format, self._first_pass(records))
         self._report.records = dict(sorted(records.items(), key=lambda item: (-item[1], item[0])))
         self._report.lines = self._session.line_count
-        return list(self._format.edited(entries, lambda each: self._session.reread(each.line, each.offset).value))
+        return entries
 
     def _first_pass(self, records: Counter[str]) -> Iterator[SessionRecord]:
         for line in self._session.lines():
@@ -207,6 +207,11 @@ class _Import:
         config = self._agent.standing().config
         if measured.has_ratio and isinstance(ruler(provider, measured.model, config), BytesRuler):
             learn(self._agent, provider, measured.model, measured.bytes, measured.tokens)
+
+
+def indexed(session: SessionFile, kept: SessionFormat, records: Iterable[SessionRecord]) -> list[RecordEntry]:
+    """Return the entries of a session with its edits recognized. `records` are all of its records."""
+    return list(kept.edited(kept.index(records), lambda each: session.reread(each.line, each.offset).value))
 
 
 def _ready(agent: Agent) -> None:

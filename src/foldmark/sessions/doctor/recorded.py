@@ -11,7 +11,7 @@ from foldmark.formats.session_file import SessionFile
 from foldmark.formats.session_format import SessionPath
 from foldmark.log import Log
 from foldmark.sessions.conversion.imported import ImportedSession, conversation_of, identity
-from foldmark.sessions.conversion.importing import known_lines
+from foldmark.sessions.conversion.importing import indexed, known_lines
 from foldmark.sessions.conversion.writer import is_sent
 from foldmark.sessions.doctor import Finding
 
@@ -27,8 +27,7 @@ def compare(log: Log, session: SessionPath) -> Iterator[Finding]:
         agent = conversation_of(log, identity(file, kept))
         if agent is None:
             return
-        found = kept.index(file.records())
-        entries = list(kept.edited(found, lambda each: file.reread(each.line, each.offset).value))
+        entries = indexed(file, kept, file.records())
     imported, shown = ImportedSession(agent), agent.context().segments
     known = known_lines(entries, imported)
     planned = plan(entries, kept.active(entries))

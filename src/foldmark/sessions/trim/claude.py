@@ -148,7 +148,7 @@ class ClaudeLines(LineTrimmer):
             yield (DISPLAY,), whole, self._display(whole, cuts, place, known)
 
     def _quickly(self, raw: bytes, changes: Sequence[Change]) -> bytes:
-        """Return a line with these changes. Their places are found by their bytes, unless one is uncertain."""
+        """Return a line with these changes. Their places are found in its bytes; if one is uncertain, it is parsed."""
         try:
             return self._by_bytes(raw, changes)
         except UnusualError:

@@ -29,7 +29,7 @@ class SqliteEvents:
         self._has_parts: Callable[[str], bool] | None = None
 
     def forget(self) -> None:
-        """Forget what is not yet in the index: the transaction was rolled back."""
+        """Drop the messages that are not yet in the index, after a rollback."""
         self._ids, self._parts = [], False
 
     def record(self, row: Row, read: Mapping[str, Any] | None) -> None:

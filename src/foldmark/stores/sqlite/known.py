@@ -63,9 +63,9 @@ class KnownAgents:
         self._version = self._db.data_version()
         self._limit()
 
-    def forget(self, but: Mapping[str, Appender] = {}) -> None:
-        """Forget everything but some appenders."""
-        self.heads, self.appenders = {}, dict(but)
+    def forget(self, kept: Mapping[str, Appender] = {}) -> None:
+        """Forget everything except the appenders `kept`."""
+        self.heads, self.appenders = {}, dict(kept)
 
     def _limit(self) -> None:
         if len(self.heads) > KNOWN_AGENTS or len(self.appenders) > KNOWN_AGENTS:
