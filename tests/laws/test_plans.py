@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -354,9 +355,9 @@ def test_impossible_numbers_in_a_record_end_no_conversation(log: foldmark.Log, p
 # Cost
 
 
-@pytest.mark.parametrize("policy", ["steady", "eager"])
-def test_a_request_is_encoded_few_times(log: foldmark.Log, policy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With or without recorded plans."""
+@pytest.fixture
+def encodes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of requests that were encoded, as the only item."""
     encode, count = Target.encoded, [0]
 
     def counting(self: Target, prompt: Any) -> Any:
@@ -364,16 +365,40 @@ def test_a_request_is_encoded_few_times(log: foldmark.Log, policy: str, monkeypa
         return encode(self, prompt)
 
     monkeypatch.setattr(Target, "encoded", counting)
-    agent, most = log.agent("root"), []
+    return count
+
+
+@pytest.mark.parametrize("policy", ["steady", "eager"])
+def test_a_request_is_encoded_few_times(log: foldmark.Log, policy: str, encodes: list[int]) -> None:
+    """With or without recorded plans."""
+    agent = log.agent("root")
     agent.configure("context_policy", policy)
     for number in range(120):
         agent.append("user", f"question {number} " + WORDS * (number % 60))
         for take in (agent.next_request, agent.request):
-            count[0] = 0
+            encodes[0] = 0
             take(*MODEL)
-            most.append(count[0])
+            assert encodes[0] <= 3
         if number % 2:  # the others are not recorded
             agent.append("assistant", "It is there. " * (number % 50))
         agent.end_turn()
-    assert sorted(most)[-3] <= 3
-    assert max(most) <= (3 if policy == "steady" else 4)
+
+
+@pytest.mark.parametrize("model", [MODEL, ("openai", "gpt-5"), ("gemini", "gemini-2.5-pro")])
+@pytest.mark.parametrize("policy", ["steady", "eager"])
+def test_requests_with_calls_of_tools_are_encoded_few_times(
+    log: foldmark.Log, policy: str, model: tuple[str, str], encodes: list[int]
+) -> None:
+    agent, random = log.agent("root"), Random(0)
+    agent.configure("context_policy", policy)
+    for number in range(80):
+        agent.append("user", f"question {number} " + WORDS * random.choice([0, 1, 5, 30, 100]))
+        for step in range(random.choice([1, 1, 2, 4, 8])):
+            encodes[0] = 0
+            agent.request(*model)
+            assert encodes[0] <= 3
+            agent.append("assistant", "I look. " * random.choice([1, 10]))
+            agent.append_tool_call("read", {"path": "x\n" * random.choice([1, 50, 500])}, call_id=f"{number}.{step}")
+            agent.append_tool_result(f"{number}.{step}", WORDS * random.choice([1, 20, 100, 400]))
+        agent.append("assistant", "It is there. " * random.choice([1, 20, 100]))
+        agent.end_turn()

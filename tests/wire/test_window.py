@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import pytest
@@ -168,6 +169,39 @@ def test_the_window_ends_at_the_first_turn_that_does_not_fit(sizes: list[int], b
     while expected < min(len(sizes), most or len(sizes)) and bytes_of(sizes[: expected + 1]) <= budget:
         expected += 1
     assert count == expected
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "openai", "gemini"])
+def test_the_window_is_what_measuring_every_number_of_turns_gives(agent: Agent, provider: str) -> None:
+    """One measured request tells of others whether they fit; calls, results, pins, evicted results and escapes are
+    estimated badly."""
+    random = Random(provider)
+    texts = ["", "short", "where is it? " * 30, '\\"\n\t' * 100, "日本語 " * 80, "  \n" * 50]
+    for number in range(60):
+        opened = agent.append("user", f"{number} " + random.choice(texts))
+        budget = random.choice([500, 2_000, 6_000])
+        fitting = [made(agent, turns=count, provider=provider) for count in range(1, number + 2)]
+        count = next((i for i, request in enumerate(fitting) if i and request.tokens > budget), len(fitting))
+        assert in_window(made(agent, budget, provider=provider)) == in_window(fitting[count - 1])
+        for step in range(random.choice([0, 0, 1, 3])):
+            agent.append("assistant", random.choice(texts))
+            agent.append_tool_call("read", {"path": random.choice(texts)}, call_id=f"{number}.{step}")
+            result = agent.append_tool_result(f"{number}.{step}", random.choice(texts))
+            if not random.randrange(8):
+                agent.do(f"/context evict {result}")
+        agent.append("assistant", random.choice(texts))
+        agent.end_turn()
+        if not random.randrange(30):
+            agent.do(f"/pin {opened}")
+
+
+@given(st.lists(st.integers(0, 4000), min_size=1, max_size=60), st.integers(1, 60_000), st.floats(0.2, 3))
+def test_what_was_not_measured_is_never_sent(sizes: list[int], budget: int, share: float) -> None:
+    """The wire of somebody else may write less or more than any of ours."""
+    messages = (message(1000 - i, "user", "x" * size, turn=1000 - i) for i, size in enumerate(sizes))
+    turns = Turns(Units(messages), 0, 100, Config(), ANY, thoughts=False)
+    count = widest(turns, lambda count: turns.bytes(count) * share / budget, 1 / budget, sure=True)
+    assert count == 1 or turns.bytes(count) * share <= budget
 
 
 def test_few_requests_are_measured_and_few_turns_read() -> None:

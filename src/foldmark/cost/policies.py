@@ -45,7 +45,6 @@ class Replay:
     def __init__(self, moment: Snapshot, pieces: Pieces, limit: int | None = None) -> None:
         self.moment, self.pieces, self.limit = moment, pieces, limit
         self.before: SentPlan | None = None
-        self.settled = 0
         self.made = Items(Plan(), [], 0, 0)
         self.heads: dict[tuple[int, ...], str] = {}
         self.weights: dict[tuple[int, int, bool], int] = {}
@@ -142,11 +141,6 @@ class ReplayedPlanner(Planner):
         items = before.items[:known]
         items += [self._sent(group, before.since, limits) for group in groups]
         return Items(plan, items, len(self._now.groups), before.since, before.front)
-
-    def _same_turn(self, settled: int) -> Plan | None:
-        before, same = self._replay.before, self._replay.settled == settled
-        self._replay.settled = settled
-        return before.plan if before is not None and self._now.old and same and self._before(before) else None
 
     def _whole(self, plan: Plan, until: int) -> Items:
         material, config, pieces, known = self._material, self._config, self._pieces, self._now.groups

@@ -29,7 +29,7 @@ from foldmark.request.layers import family_of, present_family
 from foldmark.request.material import Material, opened_after, opener_of
 from foldmark.request.recorded import SentPlan, newest_plan
 from foldmark.request.standing import Standing, as_of, once
-from foldmark.tokens.counting import ruler, usable
+from foldmark.tokens.counting import BytesRuler, ruler, usable
 
 
 class Target(NamedTuple):
@@ -249,6 +249,8 @@ class Planner:
             material.dialect,
             thoughts=material.thoughts,
             weights=material.weights,
+            pinned=material.pinned,
+            unknown={*material.evicted, material.uncut},
         )
 
     @once
@@ -345,13 +347,16 @@ class Planner:
 
         pins = [*material.pinned]
         if (same := self._same_turn(settled)) is not None:
-            first, pins = same.first, [*same.pins]
-            summed = settled if "window_summary" in same.layers else 0
+            first, pins = same.plan.first, [*same.plan.pins]
+            summed = settled if "window_summary" in same.plan.layers else 0
+            self._lowered = same.edge is not None and same.edge.why == "budget" and same.edge.limit != budget
         else:
             while budget and pins and fill(1) > 1:
                 pins = pins[1:]
             late = sum(map(turns.weigh, (event for event in units[0].events if begins(event) > settled)))
-            count = plans.widest(turns, fill, room.scale, late)
+            sure = isinstance(self.ruler, BytesRuler)
+            alone = fill(1) if sure and budget and pins else None
+            count = plans.widest(turns, fill, room.scale, late, sure=sure, alone=alone)
             summed = settled if material.summary(turns.first(count), settled) else 0
             if summed and fill(1) > 1:  # a summary displaces no pinned turn
                 summed = 0
@@ -362,6 +367,8 @@ class Planner:
             first = turns.first(plans.widest(turns, lambda count: share(turns.first(count)), scale, most=most))
         return plan(self._at, first)
 
-    def _same_turn(self, settled: int) -> Plan | None:
-        """Return the plan of an earlier request of the turn that was opened at event `settled`, if one is at hand."""
-        return None
+    def _same_turn(self, settled: int) -> SentPlan | None:
+        """Return the newest request if it was made in the turn that was opened at event `settled`, and nothing has
+        changed its window since."""
+        sent = self._before_it(self._moment, self._at)
+        return sent if sent is not None and sent.event >= settled and self._before(sent) is sent.plan else None

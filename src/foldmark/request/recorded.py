@@ -16,7 +16,7 @@ from foldmark.core.codec import operation_of
 from foldmark.core.errors import DamagedError
 from foldmark.core.events import Event, Fork
 from foldmark.core.ports import Snapshot
-from foldmark.core.request import ANSWER, Family, Layers, Plan, Request
+from foldmark.core.request import ANSWER, Edge, Family, Layers, Plan, Request
 from foldmark.core.segments import END
 from foldmark.request.standing import Standing
 
@@ -43,19 +43,20 @@ def newest_asked(moment: Snapshot, agent_id: str, until: int = END) -> SentReque
 
 class SentPlan(NamedTuple):
     """The request that the next one of an agent goes on with: its whole plan, the newest event of its agent when it was
-    sent, that agent, the hashes of its texts, and its record if it is recorded. The first request of a child that was
-    forked with the whole context goes on with its parent's."""
+    sent, that agent, its edge, the hashes of its texts, and its record if it is recorded. The first request of a child
+    that was forked with the whole context goes on with its parent's."""
 
     plan: Plan
     event: int
     agent: str
+    edge: Edge | None = None
     hashes: Mapping[str, str] = {}
     request: SentRequest | None = None
 
     @classmethod
     def of(cls, request: Request, at: Standing) -> "SentPlan":
         """Return the plan of a request that was made at a standing and is sent by other means."""
-        return cls(request.manifest.plan, at.newest, at.record.id)
+        return cls(request.manifest.plan, at.newest, at.record.id, request.manifest.edge)
 
     def since(self, moment: Snapshot, at: Standing) -> list[Event]:
         """Return the operations since the request."""
@@ -87,7 +88,7 @@ def sent_plan(moment: Snapshot, sent: SentRequest) -> SentPlan:
             earlier = sent_request(event).plan
             later, told = {**later, **earlier.later}, {**told, **earlier.told}
     plan = replace(sent.plan, later={**later, **sent.plan.later}, told={**told, **sent.plan.told})
-    return SentPlan(plan, sent.event, sent.agent, sent.hashes, sent)
+    return SentPlan(plan, sent.event, sent.agent, sent.edge, sent.hashes, sent)
 
 
 def numbered_request(moment: Snapshot, agent_id: str, number: int) -> SentRequest | None:

@@ -6,8 +6,9 @@ request begins with the whole of the one before. At a boundary, and when a reque
 anew: the newest whole turns up to low water, with everything shortened as of now.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple, TypeAlias
 
 import msgspec
@@ -16,7 +17,7 @@ from foldmark.core.assembly.eviction import begins
 from foldmark.core.assembly.media import Accepts, media_of
 from foldmark.core.assembly.view import active_from, bare, is_foreign, tiers
 from foldmark.core.assembly.window import Units, limit_of_turns
-from foldmark.core.assembly.wire import shown_bytes, weight
+from foldmark.core.assembly.wire import FRAME, shown_bytes, weight
 from foldmark.core.config import Config
 from foldmark.core.events import ANSWER_KINDS, Event
 from foldmark.core.request import BOUND, Plan
@@ -33,10 +34,24 @@ class Room(NamedTuple):
     low: float
 
 
+APART = 100
+"""The most bytes by which two requests differ besides their turns: cache marks, and what providers demand in front of a
+first message."""
+
+
+class More(NamedTuple):
+    """The bytes that one request has more than another one: the least and the most, which are infinite where there are
+    the provider's own blocks, or images, whose sizes are estimates."""
+
+    least: float
+    most: float
+
+
 class Turns:
     """The visible turns, newest first, with the estimated bytes that they add to a request made as of now; `fixed` are
     the bytes of everything else, `most` is the maximum number of turns in a window (0: any). `weights` keeps what
-    messages weigh, for other objects with the same settings."""
+    messages weigh, for other objects with the same settings; `unknown` are messages that may be sent in another form
+    than others."""
 
     def __init__(
         self,
@@ -48,11 +63,14 @@ class Turns:
         *,
         thoughts: bool,
         weights: dict[tuple[int, int, bool], int] | None = None,
+        pinned: Collection[int] = (),
+        unknown: Collection[int | None] = (),
     ) -> None:
+        self._pinned, self._unknown = frozenset(pinned), unknown
         self.units, self._config, self._dialect, self._thoughts = units, config, dialect, thoughts
         self._weights = {} if weights is None else weights
         self._most, self._limit = limit_of_turns(units, most), most
-        self._fixed, self._sums = fixed, [fixed]
+        self._fixed, self._sums, self._least, self._likely, self._gaps = fixed, [fixed], [0], [0.0], [0]
         newest = units[0].events if units.reach(1) else ()
         self._active = active_from(newest)
         self._answered = max((event.id for event in newest if event.kind in ANSWER_KINDS), default=0)
@@ -66,6 +84,37 @@ class Turns:
             events = self.units[len(self._sums) - 1].events
             self._sums.append(self._sums[-1] + sum(map(self.weigh, events)))
         return self._sums[count]
+
+    def between(self, count: int, other: int) -> "More":
+        """Return the bytes that a request with the newest `other` turns has more than one with `count`; they are
+        negative if `other` is the smaller number."""
+        less, more = min(count, other), max(count, other)
+        self._read(more)
+        least = self._least[more] - self._least[less]
+        most = inf if self._gaps[more] > self._gaps[less] else self.bytes(more) - self.bytes(less)
+        return More(least - APART, most + APART) if other > count else More(-most - APART, APART - least)
+
+    def likely(self, count: int) -> float:
+        """Return the bytes that a request with the newest `count` turns is likely to have."""
+        self._read(count)
+        return self._fixed + self._likely[count]
+
+    def _read(self, count: int) -> None:
+        while len(self._least) <= count:
+            unit = self.units[len(self._least) - 1]
+            is_pinned = not self._pinned.isdisjoint(unit.turns)
+            known = not is_pinned and not any(
+                e.id in self._unknown or (e.data or {}).get("blocks") for e in unit.events
+            )
+            least, most = sum(map(self._least_of, unit.events)) if known else 0, sum(map(self.weigh, unit.events))
+            self._least.append(self._least[-1] + least)
+            self._likely.append(self._likely[-1] + (0 if is_pinned else (least + most) / 2))
+            self._gaps.append(self._gaps[-1] + (not known))
+
+    def _least_of(self, event: Event) -> int:
+        if event.kind == "tool_call":  # how a wire writes arguments is its own affair
+            return 0
+        return max(0, self.weigh(event) - FRAME * (event.kind != "tool_result"))
 
     def weigh(self, event: Event) -> int:
         """Return the bytes that a message adds."""
@@ -180,7 +229,7 @@ def chosen(turns: Turns, room: Room, make: Make, kept: int = 0, *, step: bool = 
         return make(0, 0, 0)
     measured: dict[int, float] = {}
     scale, low, high = room.scale, room.low * NEAR, room.low / NEAR
-    count = min(turns.count(kept), turns.within(float("inf"))) if kept else _expected(turns, room, scale, step)
+    count = min(turns.count(kept), turns.within(inf)) if kept else _expected(turns, room, scale, step)
     while count not in measured and len(measured) < MEASURED - step:
         fill = measured[count] = room.fill(make(turns.first(count), 0, 0))
         scale = fill / turns.bytes(count)
@@ -205,7 +254,7 @@ def chosen(turns: Turns, room: Room, make: Make, kept: int = 0, *, step: bool = 
 
 def _expected(turns: Turns, room: Room, scale: float, step: bool) -> int:
     """Return how many turns are expected to reach low water, or all if all are expected to fit and it is no `step`."""
-    every = turns.within(1 / scale if scale else float("inf"))
+    every = turns.within(1 / scale if scale else inf)
     return every if turns.is_all(every) and not (step and scale) else turns.within(room.low / scale)
 
 
@@ -270,18 +319,70 @@ def steady(
     return anew if fill - after >= 1 - _target(turns(), room, scale) else plan
 
 
-def widest(turns: Turns, fill: Callable[[int], float], scale: float, late: int = 0, most: int | None = None) -> int:
+def widest(
+    turns: Turns,
+    fill: Callable[[int], float],
+    scale: float,
+    late: int = 0,
+    most: int | None = None,
+    *,
+    sure: bool = False,
+    alone: float | None = None,
+) -> int:
     """Return the largest number of turns, at least one and at most `most`, whose request fits: the first that does not
     fit ends the window [S3]. `scale` is the share that a byte fills (0: everything fits); the messages of the newest
-    turn that do not count have `late` bytes."""
+    turn that do not count have `late` bytes. If `sure`, requests differ by their turns only and are measured in bytes,
+    so that those that were measured tell of others whether they fit. `alone` is the share of the newest turn if it was
+    measured. More turns than one are never returned without having been measured."""
     if not scale:
-        return turns.within(float("inf"))
+        return turns.within(inf)
     fits, fails = 1, None if most is None else most + 1
-    count = turns.within(1 / scale + late)
-    while not (turns.is_all(fits) or fails == fits + 1):
-        count = max(fits + 1, count) if fails is None else min(max(fits + 1, count), fails - 1)
-        share = fill(count)
-        fits, fails = (count, fails) if share <= 1 else (fits, count)
-        scale = share / max(1, turns.bytes(count) - late)
-        count = turns.within(1 / scale + late)
-    return fits
+    whole, left = 1 / scale, {} if alone is None else {1: (1 - alone) / scale}
+    while True:
+        fits, fails = _proven(turns, left, fits, fails) if sure else (fits, fails)
+        is_found = turns.is_all(fits) or fails == fits + 1
+        if is_found and (fits == 1 or fits in left):
+            return fits
+        count = fits if is_found else _likely(turns, left, whole, late, fits, fails)
+        left[count] = (1 - fill(count)) / scale
+        if left[count] >= 0:
+            fits = count
+        else:
+            fails = count
+            if is_found:  # what another wire adds is not known
+                sure, fits = False, max((number for number, bytes in left.items() if bytes >= 0), default=1)
+
+
+def _proven(turns: Turns, left: dict[int, float], fits: int, fails: int | None) -> tuple[int, int | None]:
+    """Return how many turns surely fit, and from how many on they surely do not (None: not known); `left` are the bytes
+    that the measured numbers of turns leave."""
+    while fails != fits + 1 and not turns.is_all(fits):
+        more = [(turns.between(count, fits + 1), bytes) for count, bytes in left.items()]
+        if any(each.least > bytes for each, bytes in more):
+            return fits, fits + 1
+        if not any(each.most <= bytes for each, bytes in more):
+            break
+        fits += 1
+    while fails is not None and fails > fits + 1:
+        if not any(turns.between(count, fails - 1).least > bytes for count, bytes in left.items()):
+            break
+        fails -= 1
+    return fits, fails
+
+
+def _likely(turns: Turns, left: dict[int, float], whole: float, late: int, fits: int, fails: int | None) -> int:
+    """Return how many more turns than `fits` are likely to fit, at least one."""
+    known = sorted(left, key=lambda count: abs(left[count]))[:2]
+    measured = known[0] if known else 1
+    rest = left.get(measured, whole + late - turns.likely(1))
+    share = 1.0
+    if len(known) == 2 and turns.likely(known[1]) != turns.likely(measured):
+        share = (left[known[1]] - rest) / (turns.likely(measured) - turns.likely(known[1]))
+    elif measured > 1:
+        share = (whole - rest) / max(1, turns.likely(measured) - late)
+    count = fits + 1
+    while count + 1 != fails and not turns.is_all(count):
+        if (turns.likely(count + 1) - turns.likely(measured)) * share > rest:
+            break
+        count += 1
+    return count

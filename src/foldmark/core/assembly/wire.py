@@ -241,6 +241,9 @@ INTERRUPTION = 20
 NOTE = 32
 """Bytes of the note before a tool's message, which is sent as a person's text."""
 
+FRAME = max(TEXT + NOTE, SAID) + INTERRUPTION
+"""The most bytes that a weight counts around a text."""
+
 INACTIVE = 300
 """Default number of characters of a tool result in an inactive turn [S2]."""
 
