@@ -331,7 +331,7 @@ class Planner:
         family, room = self._family, self._room(None)
         if not units.reach(1):
             return Plan(0, layers=material.anchors(self._at, None, 0), told=family, **self._kept)
-        opener, settled, turns = opener_of(units[0].events), units[0].settled, self._turns
+        opener, settled, newest = opener_of(units[0].events), units[0].settled, begins(units[0].events[0])
         then = as_of(self._moment, self._at, settled)
         summed = 0  # a summary of what precedes the window, if it was recorded up to this event
 
@@ -340,7 +340,7 @@ class Planner:
             return Plan(first, END, 0, 0, tuple(pins), layers, told=family, **self._kept)
 
         def fill(count: int) -> float:
-            return self._fill(None, plan(then, turns.first(count)), settled)
+            return self._fill(None, plan(then, self._turns.first(count)), settled)
 
         def share(first: int) -> float:
             return self.ruler.tokens(self._size(plan(self._at, first))) / (limit or 1)
@@ -351,6 +351,7 @@ class Planner:
             summed = settled if "window_summary" in same.plan.layers else 0
             self._lowered = same.edge is not None and same.edge.why == "budget" and same.edge.limit != budget
         else:
+            turns = self._turns
             while budget and pins and fill(1) > 1:
                 pins = pins[1:]
             late = sum(map(turns.weigh, (event for event in units[0].events if begins(event) > settled)))
@@ -362,7 +363,8 @@ class Planner:
                 summed = 0
             count = plans.widest(turns, fill, room.scale, late) if summed else count
             first = turns.first(count)
-        if limit is not None and first < turns.first(1) and share(first) > 1:
+        if limit is not None and first < newest and share(first) > 1:
+            turns = self._turns
             self._lowered, scale, most = True, 1 / (self.ruler.ratio * limit), turns.count(first) - 1
             first = turns.first(plans.widest(turns, lambda count: share(turns.first(count)), scale, most=most))
         return plan(self._at, first)
