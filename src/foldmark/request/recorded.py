@@ -68,7 +68,7 @@ class SentPlan(NamedTuple):
 
 def newest_plan(moment: Snapshot, at: Standing) -> SentPlan | None:
     """Return the plan that the next request goes on with; None if no request was sent yet."""
-    sent = newest_asked(moment, at.record.id, at.last)
+    sent = newest_asked(moment, at.record.id, at.last) if at.record.asked else None
     if sent is None and at.record.parent is not None and _is_full(moment, at.record.fork_event):
         sent = newest_asked(moment, at.record.parent, at.record.fork_event)
     return None if sent is None else sent_plan(moment, sent)
