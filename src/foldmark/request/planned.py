@@ -354,7 +354,7 @@ class Planner:
             turns = self._turns
             while budget and pins and fill(1) > 1:
                 pins = pins[1:]
-            late = sum(map(turns.weigh, (event for event in units[0].events if begins(event) > settled)))
+            late = sum(turns.weigh(event) for event in units[0].events if room.scale and begins(event) > settled)
             sure = isinstance(self.ruler, BytesRuler)
             alone = fill(1) if sure and budget and pins else None
             count = plans.widest(turns, fill, room.scale, late, sure=sure, alone=alone)

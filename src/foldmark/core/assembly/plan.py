@@ -123,7 +123,7 @@ class Turns:
     def within(self, bytes: float) -> int:
         """Return how many of the newest turns, at least one, have at most these bytes."""
         count = 1
-        while not self.is_all(count) and self.bytes(count + 1) <= bytes:
+        while not self.is_all(count) and (bytes == inf or self.bytes(count + 1) <= bytes):  # weighs nothing in vain
             count += 1
         return count
 
