@@ -274,11 +274,15 @@ class Pieces:
             return CostItem((), 0, group)
         begins = "assistant" if isinstance(steps[0], Calls) else steps[0].role
         ends = "user" if isinstance(steps[-1], Calls) else steps[-1].role
-        front = Prompt("", _ASKED if begins == "assistant" else _ANSWERED)
-        body, size = self._encoded(front._replace(steps=(*front.steps, *steps)))
-        before, bare = self._encoded(front)
-        first, both = (list(self.target.dialect.blocks(each)) for each in (before, body))
-        return CostItem(tuple(both[len(first) :]), size - bare, group, (begins, ends))
+        before = _ASKED if begins == "assistant" else _ANSWERED
+        if before[-1] not in self._known:
+            self._known[before[-1]] = CostItem(*self._measured(before))
+        front, (blocks, size) = self._known[before[-1]], self._measured((*before, *steps))
+        return CostItem(blocks[len(front.blocks) :], size - front.size, group, (begins, ends))
+
+    def _measured(self, steps: Sequence[Step]) -> tuple[tuple[Block, ...], int]:
+        body, size = self._encoded(Prompt("", tuple(steps)))
+        return tuple(self.target.dialect.blocks(body)), size
 
     def _encoded(self, prompt: Prompt, *, tools: bool = False) -> tuple[dict[str, Any], int]:
         to = self.target

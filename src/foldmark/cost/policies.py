@@ -19,7 +19,7 @@ from foldmark.core.ports import Snapshot
 from foldmark.core.request import Plan
 from foldmark.core.segments import END
 from foldmark.cost.history import CostItem, Form, Group, Pieces, ReplayedContext, groups_of
-from foldmark.request.material import Material, ReadOnce
+from foldmark.request.material import Material, ReadOnce, opened_after
 from foldmark.request.planned import Planner, Requests, thinking_stays
 from foldmark.request.recorded import SentPlan
 from foldmark.request.standing import Standing, once
@@ -83,6 +83,10 @@ class ReplayedMaterial(Material):
 
     def _since(self, first: int) -> list[Event]:
         return self._held(first)
+
+    def opened_after(self, first: int, event_id: int) -> Event | None:
+        """Return the newest message that opened a turn after an event; the window is not listed for it."""
+        return opened_after(self.messages, event_id)
 
     def anchors(
         self, at: Standing, opener: Event | None, first: int, recorded: int = END

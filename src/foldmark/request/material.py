@@ -109,6 +109,10 @@ class Material:
             self._windows[first] = [event for event in held if begins(event) >= first] if summed else held
         return self._windows[first]
 
+    def opened_after(self, first: int, event_id: int) -> Event | None:
+        """Return the newest message of a window that opened a turn after an event."""
+        return opened_after(reversed(self.window(first)), event_id)
+
     def _since(self, first: int) -> list[Event]:
         """Return the messages from an event on, in the order of the log. They are read alone unless turns were read
         before."""

@@ -26,7 +26,7 @@ from foldmark.core.request import Edge, Family, Options, Plan, ToolSpec
 from foldmark.core.segments import END, since
 from foldmark.dialects.dialect import Dialect
 from foldmark.request.layers import family_of, present_family
-from foldmark.request.material import Material, opened_after, opener_of
+from foldmark.request.material import Material, opener_of
 from foldmark.request.recorded import SentPlan, newest_plan
 from foldmark.request.standing import Standing, as_of, once
 from foldmark.tokens.counting import BytesRuler, ruler, usable
@@ -203,7 +203,7 @@ class Planner:
 
     def _grown(self, sent: SentPlan, plan: Plan) -> Plan:
         """Return the plan with the layers in front of the newest turn, if it was opened since the last request."""
-        opener = opened_after(reversed(self._material.window(plan.first)), max(plan.settled, sent.event))
+        opener = self._material.opened_after(plan.first, max(plan.settled, sent.event))
         if opener is None:
             return plan
         layers = self._material.news(plan, opener)
@@ -222,7 +222,7 @@ class Planner:
         opener = opener_of(event for event in material.window(first) if event.id <= settled)
         layers, family = material.anchors(self._at, opener, first), self._family
         plan = Plan(first, settled, results, bare, self._pins, layers, told=family, **self._kept)
-        newer = opened_after(reversed(material.window(first)), settled)
+        newer = material.opened_after(first, settled)
         later = {} if newer is None else material.news(plan, newer)
         return structs.replace(plan, later={newer.id: later}) if newer is not None and later else plan
 
