@@ -94,6 +94,7 @@ class _Import:
         self._meter = ContextMeter(session.size, progress)
         self._imported = ImportedSession(agent)
         self._report = ImportReport(agent.name or agent.id, agent.id, again=self._imported.newest is not None)
+        self._digests: dict[int, str] = {}
 
     def begin(self) -> ImportReport:
         """Import into a new conversation."""
@@ -108,7 +109,9 @@ class _Import:
         imported, session = self._imported, self._session
         newest = imported.newest
         assert newest is not None
-        (whole,) = session.digests(session.size)
+        ends = sorted({min(newest.size, session.size), session.size})
+        self._digests = dict(zip(ends, session.digests(*ends), strict=True))  # the file is read once for both
+        whole = self._digest(session.size)
         if any((note.size, note.digest) == (session.size, whole) for _, note in imported.notes):
             self._meter.finish()
             self._report.lines = newest.lines
@@ -124,6 +127,11 @@ class _Import:
         with self._agent.batch():
             self._write(entries, known_lines(entries, imported))
         return self._report
+
+    def _digest(self, end: int) -> str:
+        if end not in self._digests:
+            (self._digests[end],) = self._session.digests(end)
+        return self._digests[end]
 
     def _index(self) -> list[RecordEntry]:
         """Index the lines of the file."""
@@ -171,7 +179,7 @@ class _Import:
             session=self._identity,
             size=size,
             lines=number,
-            digest=session.digests(size)[0],
+            digest=self._digest(size),
             begin=writer.begin,
             hidden=tuple(writer.hidden.items()),
             back=tuple(writer.back),
@@ -194,7 +202,7 @@ class _Import:
             for turn, step in steps
             if (line := known.get(step.entry.line)) is not None and line.length
         )
-        if stays and self._session.digests(min(newest.size, self._session.size)) == [newest.digest]:
+        if stays and self._digest(min(newest.size, self._session.size)) == newest.digest:
             return before
         return Measured(model=before.model, bytes=before.bytes, tokens=before.tokens, is_whole=False)
 
