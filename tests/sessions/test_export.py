@@ -215,6 +215,15 @@ def test_thinking_is_kept_where_it_may_be_sent(agent: foldmark.Agent) -> None:
     ]
 
 
+def test_an_answer_of_thinking_alone_is_not_exported(agent: foldmark.Agent) -> None:
+    """Claude Code does not send it, even if another answer follows."""
+    agent.append("user", "a")
+    agent.append("assistant", "", dialect="anthropic", data={"blocks": [THINKING], "response": "m1"})
+    agent.append("assistant", "b", dialect="anthropic", data={"blocks": [THINKING], "response": "m2"})
+    assert said(agent) == ["a", "thinking", "b"]
+    assert [why for _, why in export_of(agent).left_out] == ["thinking that nothing follows"]
+
+
 @pytest.mark.parametrize(
     ("document", "kept"),
     [

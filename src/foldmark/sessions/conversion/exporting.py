@@ -107,7 +107,7 @@ def choose(events: Iterable[Event], agent_id: str) -> tuple[list[ExportedPiece],
             left_out.append((event.id, "it is empty"))
     groups, orphans = pair(sent)
     left_out += [(each.event, each.detail) for each in orphans]
-    pieces, thoughts = _without_last_thoughts(_pieces(groups))
+    pieces, thoughts = _without_idle_thoughts(_answers(_pieces(groups), agent_id))
     left_out += [(event, "thinking that nothing follows") for event in thoughts]
     if pieces and pieces[0].role != "user":
         first = [{"type": "text", "text": OMITTED}]
@@ -182,12 +182,14 @@ def _message_pieces(event: Event, *, first: bool) -> list[ExportedPiece]:
     return [ExportedPiece(event=event, part="text", role="user", blocks=blocks)]
 
 
-def _without_last_thoughts(pieces: Sequence[ExportedPiece]) -> tuple[list[ExportedPiece], list[int]]:
-    """Return the pieces without thinking at the end of an answer, which the API refuses, and the omitted events."""
+def _without_idle_thoughts(pieces: Sequence[ExportedPiece]) -> tuple[list[ExportedPiece], list[int]]:
+    """Return the pieces of answers without thinking at the end, which the API refuses, and without answers that are
+    nothing but thinking, which Claude Code does not send; and the omitted events."""
+    says = {each.answer for each in pieces if each.role == "assistant" and not is_thinking(each.blocks[0])}
     kept: list[ExportedPiece] = []
-    gone = []
+    gone = [each.event.id for each in pieces if each.role == "assistant" and each.answer not in says]
     for role, run in groupby(pieces, key=lambda piece: piece.role):
-        answer = list(run)
+        answer = [each for each in run if role == "user" or each.answer in says]
         while role == "assistant" and answer and is_thinking(answer[-1].blocks[0]):
             gone.append(answer.pop().event.id)
         kept += answer
