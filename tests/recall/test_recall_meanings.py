@@ -173,3 +173,18 @@ def test_any_text_gets_a_vector_and_any_query_an_answer(log: foldmark.Log, talk:
             else:
                 with pytest.raises(CommandError, match="no word"):
                     log.search(text, mode="vector")
+
+
+def test_a_result_of_a_tool_has_no_vector_and_is_still_found_first(log: foldmark.Log, say: Say) -> None:
+    """That a message has no vector says nothing against it: it counts like the usual candidate."""
+    agent = log.agent("default")
+    say(
+        agent,
+        *[(f"Where is the parser tested, part {number}?", "The tests of the parser are there.") for number in range(5)],
+    )
+    agent.append("user", "Show me the folder.")
+    agent.append_tool_call("list", {"path": "tests"}, call_id="c")
+    result = agent.append_tool_result("c", "tests/test_parser_grammar.py tests/test_names.py")
+    agent.end_turn()
+    log.meanings().bring_up()
+    assert log.search("which tests of the parser check its grammar", 1)[0].event_id == result

@@ -96,8 +96,13 @@ def search(
     for number, index in enumerate(indexes):
         meaning = alike[number] if alike else None
         read = _read(index, query, weighed, holders[number], limit, meaning, by_words)
-        cosines = meaning.of([each.said.id for each in read]) if meaning else {}
-        found += [(number, each, max(0.0, cosines.get(each.said.id, 0.0))) for each in read]
+        cosines = (
+            {id: max(0.0, each) for id, each in meaning.of([each.said.id for each in read]).items()} if meaning else {}
+        )
+        usual = sum(cosines.values()) / max(
+            1, len(cosines)
+        )  # of messages without vectors, which is no reason against them
+        found += [(number, each, cosines.get(each.said.id, usual)) for each in read]
     # If no message contains a significant word, scores by words mean nothing.
     best = max((each.score for _, each, _ in found if each.held), default=0.0) or float("inf")
     places = [

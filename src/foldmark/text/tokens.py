@@ -111,8 +111,13 @@ def _has_unspaced(text: str) -> bool:
 
 def _run(text: str, at: int) -> int:
     """Return the length of the word at a place."""
-    found = re.compile(_REST).match(text, at)
+    found = _rest().match(text, at)
     return found.end() - at if found else 0
+
+
+@cache
+def _rest() -> re.Pattern[str]:
+    return re.compile(_REST)
 
 
 def _seamed(text: str) -> Iterator[str]:
