@@ -94,7 +94,7 @@ class Plan:
     """Seconds after which a contestant takes no more part at one size."""
 
 
-PLAN = Plan(rounds=80, block=8, sizes=(1_000, 10_000, 100_000, 1_000_000), repeats=9, fill=60, limit=20, budget=6)
+PLAN = Plan(rounds=80, block=8, sizes=(1_000, 10_000, 100_000, 1_000_000), repeats=9, fill=90, limit=20, budget=6)
 QUICK = Plan(rounds=24, block=8, sizes=(1_000, 10_000), repeats=3, fill=20, limit=10, budget=2)
 
 

@@ -96,12 +96,8 @@ def search(
     for number, index in enumerate(indexes):
         meaning = alike[number] if alike else None
         read = _read(index, query, weighed, holders[number], limit, meaning, by_words)
-        cosines = (
-            {id: max(0.0, each) for id, each in meaning.of([each.said.id for each in read]).items()} if meaning else {}
-        )
-        usual = sum(cosines.values()) / max(
-            1, len(cosines)
-        )  # of messages without vectors, which is no reason against them
+        cosines = _similarities(meaning, read) if meaning else {}
+        usual = sum(cosines.values()) / max(1, len(cosines))
         found += [(number, each, cosines.get(each.said.id, usual)) for each in read]
     # If no message contains a significant word, scores by words mean nothing.
     best = max((each.score for _, each, _ in found if each.held), default=0.0) or float("inf")
@@ -111,6 +107,12 @@ def search(
         for every in (by_words and own == len(query.terms),)
     ]
     return sorted(places, key=lambda place: (not place.every, -place.score, -place.id))[:limit]
+
+
+def _similarities(meaning: Similarity, read: Sequence[Scored]) -> dict[int, float]:
+    """Return the similarities of those messages that have vectors. That others have none says nothing against them:
+    they count like the usual one of these."""
+    return {id: max(0.0, cosine) for id, cosine in meaning.of([each.said.id for each in read]).items()}
 
 
 def _read(
