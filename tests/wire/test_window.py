@@ -177,12 +177,14 @@ def test_the_window_is_what_measuring_every_number_of_turns_gives(agent: Agent, 
     estimated badly."""
     random = Random(provider)
     texts = ["", "short", "where is it? " * 30, '\\"\n\t' * 100, "日本語 " * 80, "  \n" * 50]
-    for number in range(60):
+    for number in range(26):
         opened = agent.append("user", f"{number} " + random.choice(texts))
         budget = random.choice([500, 2_000, 6_000])
         fitting = [made(agent, turns=count, provider=provider) for count in range(1, number + 2)]
         count = next((i for i, request in enumerate(fitting) if i and request.tokens > budget), len(fitting))
-        assert in_window(made(agent, budget, provider=provider)) == in_window(fitting[count - 1])
+        request = made(agent, budget, provider=provider)
+        if pinned(fitting[0]) == pinned(made(agent, budget, turns=1, provider=provider)):  # there is room for all pins
+            assert in_window(request) == in_window(fitting[count - 1])
         for step in range(random.choice([0, 0, 1, 3])):
             agent.append("assistant", random.choice(texts))
             agent.append_tool_call("read", {"path": random.choice(texts)}, call_id=f"{number}.{step}")
@@ -191,7 +193,7 @@ def test_the_window_is_what_measuring_every_number_of_turns_gives(agent: Agent, 
                 agent.do(f"/context evict {result}")
         agent.append("assistant", random.choice(texts))
         agent.end_turn()
-        if not random.randrange(30):
+        if not random.randrange(12):
             agent.do(f"/pin {opened}")
 
 
