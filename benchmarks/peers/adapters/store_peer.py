@@ -60,9 +60,13 @@ def _written() -> int:
 @contextmanager
 def within(seconds: float) -> Iterator[None]:
     """Raise TimeoutError if what is done takes longer, and MemoryError if it needs more than `MEMORY`."""
+    late = TimeoutError(f"not done in {seconds:.0f} s")
+    has_ended = False
 
     def stop(*_: object) -> None:
-        raise TimeoutError(f"not done in {seconds:.0f} s")
+        nonlocal has_ended
+        has_ended = True
+        raise late
 
     signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -70,6 +74,10 @@ def within(seconds: float) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise MemoryError(f"needs more than {MEMORY >> 30} GB of memory") from error
+    except BaseException as error:  # a library may make another error of the interruption, even a panic
+        if has_ended and error is not late:
+            raise late from error
+        raise
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
