@@ -29,7 +29,7 @@ from foldmark.request.layers import family_of, present_family
 from foldmark.request.material import Material, opener_of
 from foldmark.request.recorded import SentPlan, newest_plan
 from foldmark.request.standing import Standing, as_of, once
-from foldmark.tokens.counting import BytesRuler, ruler, usable
+from foldmark.tokens.counting import BytesRuler, ruler, uncalibrated, usable
 
 
 class Target(NamedTuple):
@@ -285,12 +285,15 @@ class Planner:
     def _room(self, limit: int | None) -> Room:
         """Return the room of a request: the budget, by the calibration of the plan, and the limit of the model, by the
         newest one, because the provider would refuse a longer request."""
-        self._scale = max(
-            (1 / (self.ruler.ratio * most) for most in (self._config.sliding_context_tokens, limit) if most),
-            default=0.0,
-        )
+        limits = (self._config.sliding_context_tokens, limit)
+        self._scale = max((self._byte_of(most) for most in limits if most), default=0.0)
         low = self._config.sliding_context_low_water
         return Room(partial(self._fill, limit), partial(self._is_refused, limit), self._scale, low)
+
+    def _byte_of(self, most: int) -> float:
+        """Return the share of so many tokens that one byte fills, as far as is known before anything is measured."""
+        is_in_bytes, to = isinstance(self.ruler, BytesRuler), self.target
+        return 1 / (self.ruler.ratio * most * (1 if is_in_bytes else uncalibrated(to.provider, to.model)))
 
     def _size(self, plan: Plan, until: int = END) -> int:
         """Return the size of the request of a plan, as the ruler measures it."""
@@ -365,7 +368,7 @@ class Planner:
             first = turns.first(count)
         if limit is not None and first < newest and share(first) > 1:
             turns = self._turns
-            self._lowered, scale, most = True, 1 / (self.ruler.ratio * limit), turns.count(first) - 1
+            self._lowered, scale, most = True, self._byte_of(limit), turns.count(first) - 1
             first = turns.first(plans.widest(turns, lambda count: share(turns.first(count)), scale, most=most))
         return plan(self._at, first)
 

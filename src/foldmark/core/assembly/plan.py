@@ -371,7 +371,8 @@ def _proven(turns: Turns, left: dict[int, float], fits: int, fails: int | None) 
 
 
 def _likely(turns: Turns, left: dict[int, float], whole: float, late: int, fits: int, fails: int | None) -> int:
-    """Return how many more turns than `fits` are likely to fit, at least one."""
+    """Return how many turns are likely to fit, at least one more than `fits`, by the bytes that the measured numbers of
+    turns leave of the `whole`; before anything is measured, by what turns are likely to have."""
     known = sorted(left, key=lambda count: abs(left[count]))[:2]
     measured = known[0] if known else 1
     rest = left.get(measured, whole + late - turns.likely(1))
