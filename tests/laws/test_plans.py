@@ -391,7 +391,7 @@ def test_requests_with_calls_of_tools_are_encoded_few_times(
 ) -> None:
     agent, random = log.agent("root"), Random(0)
     agent.configure("context_policy", policy)
-    for number in range(80):
+    for number in range(40):
         agent.append("user", f"question {number} " + WORDS * random.choice([0, 1, 5, 30, 100]))
         for step in range(random.choice([1, 1, 2, 4, 8])):
             encodes[0] = 0
